@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Installs what build, demo and tests need: Debian packages, and Boost.Fiber and Boost.Context as TSan must see them, built
+# from Debian's source package. A second run takes a second.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=$root/build/deps
+mkdir -p "$deps"
+say() { printf '== %s\n' "$*" >&2; }
+
+packages=(
+  build-essential g++ cmake ninja-build ccache mold pkg-config git ca-certificates
+  libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
+  libboost1.81-dev libboost-fiber1.81-dev libboost-context1.81-dev libboost-json1.81-dev libboost-container1.81-dev
+  libcli11-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libzstd-dev libxxhash-dev
+  libgtest-dev libgmock-dev nftables iproute2 iputils-ping
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-pytest openssl procps curl dpkg-dev
+)
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  say "installing ${missing[*]}"
+  as_root apt-get update -q >/dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >"$deps/apt.log" 2>&1 ||
+    { tail -20 "$deps/apt.log" >&2; exit 1; }
+fi
+
+# fetch_source PACKAGE: the distribution's own sources, by an apt configuration of our own (deb-src may be off in /etc).
+fetch_source() {
+  local package=$1 apt=$deps/apt
+  if [ ! -d "$apt/lists" ]; then
+    mkdir -p "$apt/parts" "$apt/lists/partial"
+    for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+      [ -s "$file" ] || continue
+      sed -E 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$file" >"$apt/parts/$(basename "$file")"
+    done
+  fi
+  local options=(-q -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$apt/parts" -o "Dir::State::lists=$apt/lists"
+                 -o "Dir::Cache=$apt" -o "APT::Sandbox::User=root")
+  apt-get "${options[@]}" update >"$deps/apt-src.log" 2>&1
+  (cd "$deps" && apt-get "${options[@]}" source --download-only "$package" >>"$deps/apt-src.log" 2>&1)
+}
+
+if [ ! -f "$deps/boost_tsan/libboost_fiber.a" ]; then
+  say "building Boost.Fiber and Boost.Context for TSan from Debian's source package"
+  fetch_source boost1.81
+  mkdir -p "$deps/boost_src" "$deps/boost_tsan"
+  tar -xf "$deps"/boost1.81_*.orig.tar.* -C "$deps/boost_src" --strip-components=1 --wildcards '*/libs/fiber/src/*' '*/libs/context/src/*'
+  flags=(-std=c++17 -O1 -g1 -fPIC -fsanitize=thread -DBOOST_USE_UCONTEXT -DBOOST_USE_TSAN -DBOOST_FIBERS_SOURCE -DBOOST_CONTEXT_SOURCE -w)
+  for library in fiber context; do
+    objects=()
+    case $library in
+      fiber) sources=("$deps"/boost_src/libs/fiber/src/*.cpp "$deps"/boost_src/libs/fiber/src/algo/*.cpp) ;;
+      context) sources=("$deps/boost_src/libs/context/src/continuation.cpp" "$deps/boost_src/libs/context/src/fiber.cpp"
+                        "$deps/boost_src/libs/context/src/posix/stack_traits.cpp") ;;
+    esac
+    for source in "${sources[@]}"; do
+      object=$deps/boost_tsan/$library-$(basename "$source" .cpp).o
+      g++ "${flags[@]}" -c "$source" -o "$object"
+      objects+=("$object")
+    done
+    ar rcs "$deps/boost_tsan/libboost_$library.a" "${objects[@]}"
+  done
+  rm -rf "$deps/boost_src"
+fi
+say "dependencies are in place"

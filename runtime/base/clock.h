@@ -1,0 +1,34 @@
+// Time as an argument: whatever decides takes a Clock, so that a test moves it by hand (tests/testkit/manual_clock.h).
+#pragma once
+
+#include <chrono>
+
+namespace rayo::base {
+
+using Duration = std::chrono::nanoseconds;
+// A point of the monotonic clock that also runs while the machine sleeps (CLOCK_BOOTTIME); comparable on one machine only.
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+// Nanoseconds since the epoch, for people and records; never compared for a decision.
+using WallTime = std::chrono::sys_time<Duration>;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+  virtual WallTime wall() const = 0;
+};
+
+// The machine's own; usable from any thread.
+const Clock& system_clock();
+
+constexpr TimePoint kForever = TimePoint::max();
+
+// now + span without overflow; a negative span is none at all.
+inline TimePoint deadline_after(TimePoint now, Duration span) {
+  if (span <= Duration::zero()) return now;
+  return kForever - now < span ? kForever : now + span;
+}
+
+inline double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
+
+}  // namespace rayo::base

@@ -1,0 +1,34 @@
+#include "runtime/base/log.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace rayo::base {
+namespace {
+
+std::shared_ptr<spdlog::logger> make(const char* name, spdlog::level::level_enum level) {
+  auto logger = std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_level(level);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %n: %v");
+  logger->flush_on(spdlog::level::trace);
+  return logger;
+}
+
+std::shared_ptr<spdlog::logger>& current() {
+  static std::shared_ptr<spdlog::logger> logger = make("rayo", spdlog::level::warn);
+  return logger;
+}
+
+}  // namespace
+
+spdlog::logger& log() { return *current(); }
+
+void init_log(const char* name) {
+  const char* level = std::getenv("RAYO_LOG");
+  current() = make(name, level ? spdlog::level::from_str(level) : spdlog::level::info);
+}
+
+}  // namespace rayo::base
