@@ -1,0 +1,92 @@
+// The seam between the public templates and what runs them: a cluster's worker (runtime/worker) or everything in this process
+// (init({.in_process = true})). Encoded bytes and ids cross it, never types. Not for users.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rayo/error.h>
+#include <rayo/id.h>
+#include <rayo/options.h>
+
+namespace rayo {
+inline namespace v0 {
+namespace internal {
+
+using Bytes = std::span<const std::byte>;
+using Clock = std::chrono::steady_clock;
+
+// A counted handle of an object. `slot` is the backend's own record of it, so that nothing is looked up on the hot path.
+struct ObjectHandle {
+  ObjectId id;
+  void* slot = nullptr;
+};
+
+// An encoded value, or the error that stands in its place. Valid only while the call that shows it runs.
+struct ValueView {
+  Bytes bytes;
+  const ErrorRecord* error = nullptr;
+};
+
+// A function to call with its arguments: one CBOR array, an item an argument. An argument that is itself an ObjectRef is CBOR
+// tag kRefTag over its index in `refs`: the backend waits for it, and the callee finds its value in Invocation::refs. Refs and
+// actor handles inside values are kept alive until the reply says who still holds them.
+struct CallRequest {
+  uint64_t function = 0;
+  Bytes arguments;
+  std::span<const ObjectHandle> refs;
+  std::span<const ObjectHandle> inner_refs;
+  std::span<const ActorId> inner_actors;
+  std::chrono::nanoseconds timeout{0};  // of the call; 0: none
+};
+inline constexpr uint64_t kRefTag = 0x5241;  // private use
+
+struct ActorRecord {
+  ActorId id;
+  std::string class_name;
+};
+
+// Called with the value once it is there; what it throws goes on to the caller of get.
+using ValueReader = void (*)(void* context, const ValueView& value);
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Every function may be called from any thread of the user. Errors are thrown as rayo::Error subclasses.
+  virtual ObjectHandle call(const ActorId& actor, const CallRequest& request) = 0;
+  virtual ObjectHandle submit(const TaskOptions& options, const CallRequest& request) = 0;
+  virtual ActorId spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) = 0;
+  virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs) = 0;
+
+  // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in ValueView.
+  virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
+  // How many of `objects` are ready when `count` are or the time is over; ready[i] says which.
+  virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
+                      std::vector<bool>& ready) = 0;
+
+  // Handles: `adopt` for an id that arrived inside a value (count 1); retain and release from any thread, never blocking.
+  virtual ObjectHandle adopt(const ObjectId& id) = 0;
+  virtual void retain(const ObjectHandle& object) = 0;
+  virtual void release(const ObjectHandle& object) = 0;
+  virtual void retain_actor(const ActorId& actor) = 0;
+  virtual void release_actor(const ActorId& actor) = 0;
+
+  virtual ActorRecord find_actor(std::string_view name, std::string_view name_space) = 0;
+  virtual void kill_actor(const ActorId& actor) = 0;
+
+  virtual std::vector<NodeRecord> nodes() = 0;
+  virtual ContextRecord context() = 0;
+};
+
+// The backend of this process; throws Unavailable with the next step before init and after shutdown.
+Backend& backend();
+
+}  // namespace internal
+}  // namespace v0
+}  // namespace rayo
