@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Every kind of test, told kind by kind with its minutes; ends with "rayo: N passed, N failed, N skipped".
+#
+#   tests/run_all.sh            all
+#   tests/run_all.sh NAME...    those whose name contains one of NAME (ctest entries and pytest cases of the release build)
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+results=$root/build/results
+rm -rf "$results"
+mkdir -p "$results"
+times=$results/times.tsv
+failed_stages=()
+
+# stage KIND COMMAND...: runs it, notes its seconds, goes on after a failure.
+stage() {
+  local kind=$1
+  shift
+  printf '\n== %s\n' "$kind"
+  local begin=$SECONDS
+  if ! "$@"; then
+    failed_stages+=("$kind")
+    printf '== %s FAILED\n' "$kind"
+  fi
+  printf '%s\t%s\n' "$kind" $((SECONDS - begin)) >>"$times"
+}
+
+# ctests PRESET EXTRA...: the ctest entries of a build tree; each gtest program writes its cases as XML beside them.
+ctests() {
+  local preset=$1
+  shift
+  mkdir -p "$results/$preset"
+  GTEST_OUTPUT=xml:$results/$preset/ ctest --test-dir "build/$preset" --output-on-failure --no-tests=ignore \
+    --output-junit "$results/$preset.ctest.xml" "$@"
+}
+
+cluster_tests() {
+  PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/cluster \
+    --junitxml "$results/cluster.pytest.xml" "$@"
+}
+
+if [ $# -gt 0 ]; then
+  pattern=$(IFS='|'; echo "$*")
+  keyword=$(printf ' or %s' "$@")
+  stage "build release" ./dev build release
+  stage "tests named $*" ctests release -R "$pattern"
+  stage "cluster tests named $*" cluster_tests -k "${keyword# or }"
+else
+  stage "build release" ./dev build release
+  stage "unit, simulation, build checks (release)" ctests release
+  stage "cluster: real binaries, real sockets" cluster_tests
+  stage "build asan" ./dev build asan unit_tests
+  stage "unit, simulation (ASan, UBSan)" ctests asan -L 'unit|simulation'
+  stage "build tsan" ./dev build tsan unit_tests
+  stage "unit, simulation (TSan)" ctests tsan -L 'unit|simulation'
+fi
+
+printf '\nminutes  kind\n'
+awk -F '\t' '{ printf "%7.1f  %s\n", $2 / 60, $1; total += $2 } END { printf "%7.1f  total\n", total / 60 }' "$times"
+/usr/bin/python3 tests/count_results.py "$results" "${failed_stages[@]}"
