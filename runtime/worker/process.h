@@ -1,0 +1,59 @@
+// A process of a cluster as the public API sees it: a driver that called init, a worker that runs its tasks and actors, or the
+// zygote that forks workers. runtime/api calls this and nothing else of this folder.
+//
+//   if (worker::started_as_worker()) worker::serve(arguments);          // never returns
+//   auto process = worker::Process::connect({.raylet_socket = path});   // a driver
+//   if (!process.ok()) throw ...;
+//   internal::ObjectHandle hits = (*process)->backend().call(actor, request);
+//
+// A worker or zygote is told by its environment what it is (worker_environment below); the raylet sets it. Owned by the API's one
+// current context; connect and shutdown from the thread that calls init and shutdown, backend() from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rayo/internal/backend.h>
+
+#include "runtime/base/status.h"
+
+namespace rayo::worker {
+
+// What a raylet puts into the environment of a worker that it starts by exec.
+namespace worker_environment {
+inline constexpr const char* kProcess = "RAYO_WORKER";         // its process id, 32 hexadecimal digits
+inline constexpr const char* kSocket = "RAYO_WORKER_SOCKET";   // path of the raylet's unix socket
+inline constexpr const char* kZygote = "RAYO_WORKER_ZYGOTE";   // "1": become the zygote where one thread is all there is
+}  // namespace worker_environment
+
+// True in a process that a raylet started; answers before init, from any thread.
+bool started_as_worker();
+
+struct DriverTarget {
+  std::string raylet_socket;  // path of raylet.sock of a node on this machine; empty: remote
+  std::string host_port;      // remote: any raylet's published port ...
+  std::string token;          // ... and the cluster's token, SECRET.FINGERPRINT
+  std::string name_space;     // "": one of the job's own
+  std::vector<std::string> arguments;  // argv: workers are started with it
+};
+
+class Process {
+ public:
+  // Says hello to the raylet, offers the program as a package. Unavailable: nobody answers there; PermissionDenied: the token or
+  // the uid is refused; FailedPrecondition: another version.
+  static base::StatusOr<std::unique_ptr<Process>> connect(const DriverTarget& target);
+
+  virtual ~Process() = default;  // shutdown() first, where it has not been called
+
+  virtual internal::Backend& backend() = 0;
+  // Goodbye: waits at most 1 s until the raylet has ended this driver's actors; then every call on the backend throws
+  // Unavailable, and handles may still be released.
+  virtual void shutdown() = 0;
+};
+
+// Serves the raylet that started this process until it says Exit or is gone; then the process ends. `arguments` as in
+// DriverTarget. Returns in no case, also not in the children that a zygote forks.
+[[noreturn]] void serve(const std::vector<std::string>& arguments);
+
+}  // namespace rayo::worker
