@@ -1,0 +1,56 @@
+// What <rayo/internal/registry.h> declares. The list grows before main and at dlopen, from static initialisers of any order:
+// so its head is constant-initialised and it allocates nothing; it is searched through a table made at the first look-up.
+#include <rayo/internal/registry.h>
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace rayo {
+inline namespace v0 {
+namespace internal {
+
+namespace {
+constinit Function* g_functions = nullptr;
+constinit std::mutex g_lock;
+
+struct Table {
+  const Function* newest = nullptr;  // the list's head when the table was made
+  std::unordered_map<uint64_t, const Function*> by_id;
+};
+
+// Caller holds g_lock. dlopen may have added functions since.
+const Table& table() {
+  static Table* const table = new Table;  // never destroyed: threads look up until the process ends
+  for (const Function* f = g_functions; f != table->newest; f = f->next) table->by_id.try_emplace(f->id, f);
+  table->newest = g_functions;
+  return *table;
+}
+}  // namespace
+
+void register_function(Function& function) {
+  std::lock_guard lock(g_lock);
+  function.next = g_functions;
+  g_functions = &function;
+}
+
+const Function* find_function(uint64_t id) {
+  std::lock_guard lock(g_lock);
+  const auto& by_id = table().by_id;
+  auto found = by_id.find(id);
+  return found == by_id.end() ? nullptr : found->second;
+}
+
+std::string registry_collision() {
+  std::lock_guard lock(g_lock);
+  const auto& by_id = table().by_id;
+  for (const Function* f = g_functions; f != nullptr; f = f->next) {
+    const Function* first = by_id.at(f->id);
+    if (std::strcmp(first->mangled, f->mangled) != 0) return std::string(first->mangled) + " and " + f->mangled;
+  }
+  return {};
+}
+
+}  // namespace internal
+}  // namespace v0
+}  // namespace rayo
