@@ -1,0 +1,75 @@
+// The raylet's part in objects: what local processes publish and ask for, and what other nodes ask this one as a home.
+//
+// A handler never blocks: an answer that is not known yet is sent by the service itself when it is, through the ObjectWires that it
+// was given. All on the loop thread. Answers go to the process that asked; where that is gone they fall away.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rayo/id.h>
+
+#include "runtime/base/fd.h"
+#include "runtime/proto/raylet.pb.h"
+#include "runtime/proto/worker.pb.h"
+
+namespace rayo::raylet {
+
+// What the service needs of the rest of the raylet. Implemented by the shell (object_wires.h); a test gives its own.
+class ObjectWires {
+ public:
+  virtual ~ObjectWires() = default;
+  // One frame to a local process; call_id 0 is a push. Dropped where the process is gone.
+  virtual void send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) = 0;
+  virtual NodeId own_node() const = 0;
+  // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for gRPC by address_of.
+  virtual NodeId node_of(uint64_t short_node) const = 0;
+  virtual std::string address_of(NodeId node) const = 0;
+  // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply (UNAVAILABLE), with
+  // the record of the node's death where the head has told it.
+  virtual void ask_object(NodeId home, const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  virtual void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) = 0;
+  virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
+                            std::function<void(proto::HoldObjectsReply)> done) = 0;
+};
+
+class ObjectService {
+ public:
+  virtual ~ObjectService() = default;
+
+  // ---- local processes: the frames of worker.proto; call_id is the request's ----
+  virtual void hold_refs(ProcessId from, const proto::HoldRefs& request) = 0;
+  virtual void publish(ProcessId from, const proto::PublishObject& request) = 0;
+  virtual void resolve(ProcessId from, uint64_t call_id, const proto::ResolveObject& request) = 0;
+  virtual void cancel_resolve(ProcessId from, const proto::CancelResolve& request) = 0;
+  virtual void create(ProcessId from, uint64_t call_id, const proto::CreateObject& request) = 0;
+  virtual void seal(ProcessId from, uint64_t call_id, const proto::SealObject& request) = 0;
+  virtual void release(ProcessId from, const proto::ReleaseObject& request) = 0;
+
+  // The arena that HelloReply hands over; bytes 0: there is none. The descriptor stays the service's.
+  struct Arena {
+    int64_t bytes = 0;
+    int fd = -1;
+  };
+  virtual Arena arena() const = 0;
+  virtual int64_t used_bytes() const = 0;
+
+  // ---- other raylets: `done` may run later, once ----
+  virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
+  virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
+
+  // ---- ends ----
+  // A local process was reaped or left: its references, unsealed space and unanswered requests go; what it minted and had not
+  // published fails with ObjectLost and this record.
+  virtual void process_gone(ProcessId process, const proto::DeathRecord& death) = 0;
+  virtual void node_gone(NodeId node, const proto::DeathRecord& death) = 0;
+};
+
+// The version that keeps small values in memory.
+std::unique_ptr<ObjectService> make_object_service(ObjectWires& wires);
+
+}  // namespace rayo::raylet
