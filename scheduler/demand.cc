@@ -1,0 +1,56 @@
+#include "scheduler/demand.h"
+
+#include "runtime/base/text.h"
+
+namespace rayo::scheduler {
+
+using base::cat;
+
+namespace {
+
+base::Status check_amounts(const Resources& resources) {
+  for (const auto& [name, amount] : resources.amounts()) {
+    if (amount.units < 0) {
+      return base::failed(absl::StatusCode::kInvalidArgument, cat("a demand of ", amount.text(), " ", name, " is negative"),
+                          "ask for 0 or more");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Status check(const Demand& demand) {
+  RAYO_RETURN_IF_ERROR(check_amounts(demand.resources));
+  RAYO_RETURN_IF_ERROR(check_amounts(demand.to_place));
+  auto gpu = demand.resources.get("gpu");
+  if (gpu.units > Amount::kScale && gpu.units % Amount::kScale != 0) {
+    return base::failed(absl::StatusCode::kInvalidArgument,
+                        cat("a demand of ", gpu.text(), " GPU: over 1 only whole devices can be leased"),
+                        "ask for a fraction of one device, or for a whole number");
+  }
+  if (demand.gpu_memory_bytes < 0) {
+    return base::failed(absl::StatusCode::kInvalidArgument, "a demand of negative GPU memory", "ask for 0 or more");
+  }
+  return {};
+}
+
+Resources needed(const Demand& demand) {
+  Resources out = demand.resources;
+  for (const auto& [name, amount] : demand.to_place.amounts()) {
+    if (name != "gpu" && out.get(name) < amount) out.set(name, amount);
+  }
+  return out;
+}
+
+Resources soft_load(const Demand& demand) {
+  Resources out;
+  for (const auto& [name, amount] : demand.to_place.amounts()) {
+    auto held = demand.resources.get(name);
+    if (name != "gpu" && held < amount) out.set(name, amount - held);
+  }
+  if (out.empty() && demand.resources.empty()) out.set("cpu", Amount::of(0.1));
+  return out;
+}
+
+}  // namespace rayo::scheduler
