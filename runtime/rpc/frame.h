@@ -43,7 +43,8 @@ struct FrameHeader {
   uint32_t length = 0;        // bytes of the body
   uint32_t incarnation = 0;   // of the target actor; a call to an old one is refused
   uint64_t call_id = 0;       // of the caller's process; a call's result is the object (caller's node, caller, call_id)
-  uint64_t sequence = 0;      // of the caller's calls to this incarnation, from 1: they start in this order
+  uint64_t sequence = 0;      // of the caller's calls to this incarnation, from 1: they start in this order; of kControl:
+                              // how many descriptors come with it (SCM_RIGHTS, tcp_channel.h)
   uint64_t target = 0;        // short id of the actor; 0: a task
   uint64_t function = 0;      // which method or task
   uint64_t timeout_us = 0;    // left when it was sent; 0: none. A span, since clocks differ
