@@ -23,16 +23,21 @@ enum class FrameKind : uint8_t {
   kReply = 3,     // body: value (CBOR), or proto::Failure with kFlagFailure, or nothing but a size with kFlagInArena
   kCancel = 4,    // call_id names the call
   kPiece = 5,     // a part of a longer frame of this peer: the first 64 body bytes of the joined pieces are its header
+  kProbe = 6,     // call_id names a call that its caller waits for; body: proto::CallChain
+  kRefsTaken = 7, // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
 };
 
 enum FrameFlags : uint16_t {
   kFlagUrgent = 1,      // served while the receiver's user code runs
   kFlagFailure = 2,
   kFlagInArena = 4,     // the value was sealed in the callee's node's arena under the caller's object id
-  kFlagRefs = 8,        // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId)
+  kFlagRefs = 8,        // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId). In a reply "of them
+                        // arguments" reads: refs of the call that the callee still holds; the rest are inside the value
   kFlagAncestors = 16,  // an ancestors section: u32 count, u32 zero, then count x 8 bytes (short actor ids that wait for this call)
   kFlagActors = 32,     // an actors section: u32 count, u32 zero, then count x 16 bytes
   kFlagMore = 64,       // of a piece: another follows
+  kFlagValues = 128,    // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length, the value
+                        // padded to 8): small values that travel in the call, so that the callee asks nobody
 };
 
 struct FrameHeader {
@@ -55,7 +60,7 @@ static_assert(sizeof(FrameHeader) == 64);
 // True where the header can be trusted to describe a frame: magic, version, known kind, length within the limit.
 inline bool check_header(const FrameHeader& header) {
   return header.magic == kFrameMagic && header.version == kFrameVersion && header.kind >= FrameKind::kControl &&
-         header.kind <= FrameKind::kPiece && header.length <= kMaxFrameBody;
+         header.kind <= FrameKind::kRefsTaken && header.length <= kMaxFrameBody;
 }
 
 }  // namespace rayo::rpc

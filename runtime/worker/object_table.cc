@@ -1,0 +1,163 @@
+#include "runtime/worker/object_table.h"
+
+#include <cstring>
+
+#include "runtime/base/check.h"
+
+namespace rayo::worker {
+
+ObjectTable::ObjectTable(uint64_t home, uint64_t process, ObjectObserver& observer)
+    : home_(home), process_(process), observer_(observer) {}
+
+ObjectTable::~ObjectTable() {
+  for (auto& chunk : chunks_)
+    for (size_t i = 0; i < kChunk; ++i)
+      if (ObjectSlot& slot = chunk[i]; slot.data != slot.small.data() && !slot.in_arena) delete[] slot.data;
+}
+
+ObjectSlot& ObjectTable::take() {
+  if (!free_) {
+    auto chunk = std::make_unique<ObjectSlot[]>(kChunk);
+    for (size_t i = kChunk; i-- > 0;) {
+      chunk[i].index = static_cast<uint32_t>(chunks_.size() * kChunk + i);
+      chunk[i].next_free = free_;
+      free_ = &chunk[i];
+    }
+    chunks_.push_back(std::move(chunk));
+  }
+  ObjectSlot& slot = *free_;
+  free_ = slot.next_free;
+  slot.handles.store(1, std::memory_order_relaxed);
+  slot.state.store(ObjectState::kPending, std::memory_order_relaxed);
+  ++live_;
+  return slot;
+}
+
+ObjectSlot& ObjectTable::mint() {
+  ObjectSlot& slot = take();
+  ++slot.generation;
+  slot.own = true;
+  slot.id = {home_, process_, static_cast<uint64_t>(slot.generation) << 32 | slot.index};
+  return slot;
+}
+
+ObjectSlot* ObjectTable::own(uint64_t counter) {
+  const uint32_t index = static_cast<uint32_t>(counter);
+  if (index / kChunk >= chunks_.size()) return nullptr;
+  ObjectSlot& slot = chunks_[index / kChunk][index % kChunk];
+  if (!slot.own || slot.id.counter != counter) return nullptr;
+  return &slot;
+}
+
+ObjectSlot* ObjectTable::find(const ObjectId& id) {
+  if (id.home == home_ && id.process == process_) return own(id.counter);
+  auto found = foreign_.find(id);
+  return found == foreign_.end() ? nullptr : found->second;
+}
+
+ObjectSlot& ObjectTable::adopt(const ObjectId& id) {
+  if (ObjectSlot* known = find(id)) {
+    retain(*known);
+    return *known;
+  }
+  ObjectSlot& slot = take();
+  slot.own = false;
+  slot.id = id;
+  foreign_.emplace(id, &slot);
+  return slot;
+}
+
+void ObjectTable::settle(ObjectSlot& slot, ObjectState state) {
+  slot.call = false;
+  slot.owner = nullptr;
+  slot.state.store(state, std::memory_order_release);
+  while (ReadyHook* hook = slot.hooks) {
+    slot.hooks = hook->next;
+    hook->next = nullptr;
+    hook->ready(*hook);
+  }
+  free_if_unused(slot);
+}
+
+void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value) {
+  if (slot.ready()) return;
+  std::byte* to = value.size() <= slot.small.size() ? slot.small.data() : new std::byte[value.size()];
+  if (!value.empty()) std::memcpy(to, value.data(), value.size());
+  slot.data = to;
+  slot.size = value.size();
+  settle(slot, ObjectState::kValue);
+}
+
+void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value) {
+  if (slot.ready()) return;
+  slot.in_arena = true;
+  slot.data = value.data();
+  slot.size = value.size();
+  slot.shared.store(true, std::memory_order_relaxed);
+  settle(slot, ObjectState::kValue);
+}
+
+void ObjectTable::fail(ObjectSlot& slot, ErrorRecord error) {
+  if (slot.ready()) return;
+  slot.error = std::make_unique<ErrorRecord>(std::move(error));
+  settle(slot, ObjectState::kFailed);
+}
+
+void ObjectTable::await(ObjectSlot& slot, ReadyHook& hook) {
+  hook.next = slot.hooks;
+  slot.hooks = &hook;
+}
+
+void ObjectTable::forget(ObjectSlot& slot, ReadyHook& hook) {
+  for (ReadyHook** at = &slot.hooks; *at; at = &(*at)->next)
+    if (*at == &hook) {
+      *at = hook.next;
+      hook.next = nullptr;
+      return;
+    }
+}
+
+bool ObjectTable::release(ObjectSlot& slot) {
+  if (slot.handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  const bool tell = slot.shared.load(std::memory_order_relaxed);
+  if (slot.release_queued.exchange(true, std::memory_order_acq_rel)) return tell;
+  ObjectSlot* head = released_.load(std::memory_order_relaxed);
+  do {
+    slot.next_released = head;
+  } while (!released_.compare_exchange_weak(head, &slot, std::memory_order_release, std::memory_order_relaxed));
+  return tell;
+}
+
+void ObjectTable::drain() {
+  while (released_.load(std::memory_order_relaxed)) {
+    ObjectSlot* slot = released_.exchange(nullptr, std::memory_order_acquire);
+    while (slot) {
+      ObjectSlot* next = slot->next_released;
+      slot->release_queued.store(false, std::memory_order_release);
+      free_if_unused(*slot);
+      slot = next;
+    }
+  }
+}
+
+void ObjectTable::free_if_unused(ObjectSlot& slot) {
+  if (slot.handles.load(std::memory_order_acquire) != 0 || slot.call || slot.hooks) return;
+  if (slot.state.load(std::memory_order_relaxed) == ObjectState::kFree) return;
+  if (slot.shared.load(std::memory_order_relaxed)) observer_.freeing(slot);
+  if (!slot.own) foreign_.erase(slot.id);
+  for (const internal::ObjectHandle& inner : slot.inner) release(slot_of(inner));
+  slot.inner.clear();
+  if (slot.data != slot.small.data() && !slot.in_arena) delete[] slot.data;
+  slot.data = nullptr;
+  slot.size = 0;
+  slot.error.reset();
+  slot.own = slot.exported = slot.in_arena = false;
+  slot.shared.store(false, std::memory_order_relaxed);
+  slot.id = {};
+  slot.state.store(ObjectState::kFree, std::memory_order_release);
+  slot.next_free = free_;
+  free_ = &slot;
+  --live_;
+}
+
+}  // namespace rayo::worker
