@@ -1,0 +1,147 @@
+#include "runtime/base/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/base/check.h"
+#include "runtime/base/text.h"
+#include "runtime/base/units.h"
+
+namespace rayo::base {
+namespace {
+
+using enum SettingKind;
+
+constexpr std::array kSettings{
+    Setting{"nodes.suspect_after", kDuration, "1s", "four missed beats: nothing new is placed there"},
+    Setting{"nodes.dead_after_refused", kDuration, "3s", "its port refuses: the machine lives, the raylet does not"},
+    Setting{"nodes.dead_after_silent", kDuration, "10s", "longer than a switch takes to come back, shorter than patience"},
+    Setting{"nodes.rejoin_for", kDuration, "24h", "a raylet whose head is gone tries that long: a night and a morning"},
+    Setting{"workers.start_timeout", kDuration, "10s", "a program that has not reached rayo::init by then never will"},
+    Setting{"workers.idle_after", kDuration, "30s", "a spare worker is kept that long: the next task starts in microseconds"},
+    Setting{"logs.file_limit", kSize, "64MiB", "of one worker: enough to see its end, too little to fill a disk"},
+};
+
+StatusOr<double> parse_number(std::string_view text) {
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a number"), "write it like 0.5 or 3");
+}
+
+Status check_value(SettingKind kind, const std::string& value) {
+  switch (kind) {
+    case kDuration: return parse_duration(value).status();
+    case kSize: return parse_size(value).status();
+    case kNumber: return parse_number(value).status();
+  }
+  return {};
+}
+
+// Levenshtein's distance: which key a typo meant.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Status unknown_key(const std::string& key, const std::string& source) {
+  const Setting* nearest = &kSettings[0];
+  for (const Setting& setting : kSettings) {
+    if (distance(key, setting.key) < distance(key, nearest->key)) nearest = &setting;
+  }
+  std::string next = distance(key, nearest->key) <= 4 ? cat("did you mean '", nearest->key, "'? ") : std::string();
+  return failed(absl::StatusCode::kInvalidArgument, cat("cannot use ", source, ": '", key, "' is not a setting"),
+                cat(next, "`rayo config` lists every setting"));
+}
+
+}  // namespace
+
+std::span<const Setting> all_settings() { return kSettings; }
+
+Config::Config() {
+  for (const Setting& setting : kSettings) entries_[std::string(setting.key)] = {std::string(setting.by_default), "default"};
+}
+
+Status Config::set(const std::string& key, const std::string& value, const std::string& source) {
+  for (const Setting& setting : kSettings) {
+    if (setting.key != key) continue;
+    RAYO_RETURN_IF_ERROR(within(check_value(setting.kind, value), cat("cannot use ", source, ": ", key)));
+    entries_[key] = {value, source};
+    return {};
+  }
+  return unknown_key(key, source);
+}
+
+StatusOr<Config> Config::parse(std::string_view toml, const std::string& source) {
+  Config config;
+  std::istringstream stream{std::string(toml)};
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(stream);
+  } catch (const std::exception& error) {  // CLI11 reports by exceptions
+    return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", source, ": ", error.what()), "see https://toml.io");
+  }
+  for (const CLI::ConfigItem& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // begin and end of a section
+    RAYO_RETURN_IF_ERROR(config.set(item.fullname(), item.inputs.size() == 1 ? item.inputs[0] : join(item.inputs, ","), source));
+  }
+  return config;
+}
+
+StatusOr<Config> Config::read(const Path& toml) {
+  if (toml.empty()) return Config();
+  RAYO_ASSIGN_OR_RETURN(std::string text, read_file(toml));
+  return parse(text, toml.string());
+}
+
+Config Config::from_head(const std::map<std::string, std::string>& values) {
+  Config config;
+  for (const auto& [key, value] : values) config.set(key, value, "head").IgnoreError();
+  return config;
+}
+
+std::map<std::string, std::string> Config::values() const {
+  std::map<std::string, std::string> values;
+  for (const auto& [key, entry] : entries_) values[key] = entry.value;
+  return values;
+}
+
+const Config::Entry& Config::entry(std::string_view key) const {
+  auto found = entries_.find(key);
+  RAYO_CHECK(found != entries_.end(), "code asks only for keys of the table");
+  return found->second;
+}
+
+Duration Config::duration(std::string_view key) const {
+  auto span = parse_duration(entry(key).value);
+  RAYO_CHECK(span.ok(), "values were checked when they were set");
+  return *span;
+}
+
+int64_t Config::size(std::string_view key) const {
+  auto bytes = parse_size(entry(key).value);
+  RAYO_CHECK(bytes.ok(), "values were checked when they were set");
+  return *bytes;
+}
+
+double Config::number(std::string_view key) const {
+  auto number = parse_number(entry(key).value);
+  RAYO_CHECK(number.ok(), "values were checked when they were set");
+  return *number;
+}
+
+}  // namespace rayo::base
