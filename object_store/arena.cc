@@ -1,0 +1,122 @@
+#include "object_store/arena.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/base/check.h"
+#include "runtime/base/text.h"
+#include "runtime/base/units.h"
+
+namespace rayo::object_store {
+namespace {
+
+constexpr int64_t kPage = 4096;
+constexpr int64_t kHugePage = 2 << 20;
+constexpr unsigned kHuge2MiB = 21u << 26;  // MFD_HUGE_2MB of <linux/memfd.h>, which does not go with <sys/mman.h>
+constexpr std::string_view kNextStep = "start with a smaller --object-store-memory, or give the machine or its cgroup more";
+
+int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
+
+// A file of huge pages from the kernel's pool. Mapping reserves them, so a pool that is too small is known here and not by a
+// SIGBUS at the first write.
+base::Fd hugetlb(int64_t size_bytes) {
+  base::Fd fd(memfd_create("rayo-arena", MFD_CLOEXEC | MFD_HUGETLB | kHuge2MiB));
+  if (!fd || ftruncate(fd.get(), size_bytes) != 0) return {};
+  void* memory = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return {};
+  munmap(memory, static_cast<size_t>(size_bytes));
+  return fd;
+}
+
+// An unnamed file on a tmpfs mounted nowhere, with huge pages wherever the kernel has them.
+base::Fd huge_tmpfs(int64_t size_bytes) {
+  base::Fd context(static_cast<int>(syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC)));
+  if (!context) return {};
+  auto set = [&](const char* key, const char* value) {
+    return syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, key, value, 0) == 0;
+  };
+  if (!set("huge", "within_size") || !set("mode", "0700") || !set("size", base::cat(size_bytes).c_str())) return {};
+  if (syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return {};
+  base::Fd mount(static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
+  if (!mount) return {};
+  base::Fd fd(openat(mount.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd || ftruncate(fd.get(), size_bytes) != 0) return {};
+  return fd;
+}
+
+}  // namespace
+
+base::StatusOr<Arena> Arena::create(int64_t size_bytes) {
+  RAYO_CHECK(size_bytes > 0, "the raylet computes the size from what the machine has");
+  int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (size_bytes > machine) {
+    return base::failed(absl::StatusCode::kResourceExhausted,
+                        base::cat("cannot create an arena of ", base::format_size(size_bytes), ": the machine has ",
+                                  base::format_size(machine)),
+                        kNextStep);
+  }
+  int64_t huge = round_up(size_bytes, kHugePage);
+  if (base::Fd fd = hugetlb(huge)) return Arena(std::move(fd), huge, "hugetlb");
+  if (base::Fd fd = huge_tmpfs(huge)) return Arena(std::move(fd), huge, "tmpfs huge");
+  int64_t plain = round_up(size_bytes, kPage);
+  base::Fd fd(memfd_create("rayo-arena", MFD_CLOEXEC));
+  if (!fd || ftruncate(fd.get(), plain) != 0) {
+    return base::failed_errno(errno, base::cat("cannot create an arena of ", base::format_size(plain)), kNextStep);
+  }
+  return Arena(std::move(fd), plain, "memfd");
+}
+
+void Arena::discard(int64_t offset, int64_t size_bytes) {
+  int64_t begin = round_up(offset, kPage);
+  int64_t end = (offset + size_bytes) / kPage * kPage;
+  // Failure costs memory until the arena ends, nothing else.
+  if (begin < end) (void)fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
+}
+
+base::StatusOr<ArenaView> ArenaView::open(base::Fd fd, int64_t size_bytes) {
+  void* memory = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (memory == MAP_FAILED) return base::failed_errno(errno, base::cat("cannot map the arena of ", base::format_size(size_bytes)));
+  return ArenaView(std::move(fd), static_cast<const std::byte*>(memory), size_bytes);
+}
+
+ArenaView::ArenaView(ArenaView&& other) noexcept
+    : fd_(std::move(other.fd_)), memory_(std::exchange(other.memory_, nullptr)), size_bytes_(other.size_bytes_) {}
+
+ArenaView::~ArenaView() {
+  if (memory_) munmap(const_cast<std::byte*>(memory_), static_cast<size_t>(size_bytes_));
+}
+
+base::Status ArenaView::write(int64_t offset, std::span<const std::byte> bytes) {
+  auto size = static_cast<int64_t>(bytes.size());
+  RAYO_CHECK(offset >= 0 && size <= size_bytes_ - offset, "the raylet gave an extent that lies within its arena");
+  while (!bytes.empty()) {
+    // hugetlb files take no write(): there a mapping of the extent is used, cheap since its pages are huge.
+    ssize_t written = pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINVAL) {
+      int64_t begin = offset / kHugePage * kHugePage;
+      size_t length = static_cast<size_t>(offset - begin) + bytes.size();
+      void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), begin);
+      if (memory == MAP_FAILED) return base::failed_errno(errno, "cannot map an extent of the arena");
+      std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(memory) + (offset - begin));
+      munmap(memory, length);
+      return base::Status();
+    }
+    if (written <= 0) return base::failed_errno(errno, "cannot write into the arena", kNextStep);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += written;
+  }
+  return base::Status();
+}
+
+std::span<const std::byte> ArenaView::read(int64_t offset, int64_t size_bytes) const {
+  RAYO_CHECK(offset >= 0 && size_bytes >= 0 && size_bytes <= size_bytes_ - offset, "the raylet names extents within its arena");
+  return {memory_ + offset, static_cast<size_t>(size_bytes)};
+}
+
+}  // namespace rayo::object_store

@@ -1,0 +1,356 @@
+#include "object_store/directory.h"
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+#include "runtime/base/text.h"
+
+namespace rayo::object_store {
+namespace {
+
+Known failure(proto::FailureKind kind, std::string text, const proto::DeathRecord* record) {
+  Known known;
+  known.kind = Known::Kind::kFailure;
+  known.failure.set_kind(kind);
+  known.failure.set_text(std::move(text));
+  if (record) *known.failure.mutable_death() = *record;
+  return known;
+}
+
+Known in_arena(int64_t size_bytes, NodeKey holder) {
+  Known known;
+  known.kind = Known::Kind::kArena;
+  known.size_bytes = size_bytes;
+  known.holder = holder;
+  return known;
+}
+
+}  // namespace
+
+Directory::Directory(NodeKey self, int64_t arena_bytes, const base::Clock& clock)
+    : self_(self), clock_(clock), extents_(arena_bytes) {}
+
+// ---- processes of this node ----
+
+void Directory::process_joined(ProcessKey process) { processes_.insert(process); }
+
+void Directory::process_died(ProcessKey process, const proto::DeathRecord& record) {
+  processes_.erase(process);
+  std::vector<ObjectId> all;
+  for (const auto& [object, entry] : entries_) all.push_back(object);
+  for (const ObjectId& object : all) {
+    auto found = entries_.find(object);
+    Entry& entry = found->second;
+    if (entry.writer == process && entry.extent && !entry.is_sealed) abort(process, object);
+    std::erase_if(entry.waiters, [&](const Waiter& waiter) { return waiter.process == process; });
+    entry.pins.erase(process);
+    if (is_home(object) && object.process == process && !entry.known) {
+      fail(object, entry, base::cat("object ", object.hex(), " is lost: the process that would have made it ended first"), &record);
+    }
+    drop(process, object);
+  }
+}
+
+void Directory::hold(ProcessKey process, const ObjectId& object) {
+  Entry& e = entry(object);
+  bool first = e.holders.empty();
+  e.holders.insert(process);
+  if (first && !is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .held = true});
+  touch(object, e);
+}
+
+void Directory::drop(ProcessKey process, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  Entry& e = found->second;
+  bool held = e.holders.erase(process) > 0;
+  if (held && e.holders.empty() && !is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .held = false});
+  touch(object, e);
+}
+
+void Directory::publish(ProcessKey process, const ObjectId& object, std::optional<Known> known) {
+  Entry& e = entry(object);
+  if (is_home(object) && object.process == process) e.holders.insert(process);
+  if (known) learn(object, e, std::move(*known));
+  touch(object, e);
+}
+
+std::optional<int64_t> Directory::create(ProcessKey writer, const ObjectId& object, int64_t size_bytes) {
+  Entry& e = entry(object);
+  if (e.extent) return e.writer == writer && !e.is_sealed ? std::optional(e.extent->offset) : std::nullopt;
+  auto offset = extents_.allocate(size_bytes);
+  if (!offset) {
+    touch(object, e);
+    return std::nullopt;
+  }
+  e.extent = Extent{*offset, size_bytes};
+  e.writer = writer;
+  touch(object, e);
+  return offset;
+}
+
+void Directory::seal(ProcessKey writer, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end() || !found->second.extent || found->second.writer != writer) return;
+  Entry& e = found->second;
+  if (e.is_sealed) return;
+  e.is_sealed = true;
+  if (is_home(object)) {
+    if (object.process == writer) e.holders.insert(writer);
+  } else {
+    act({.kind = Action::Kind::kTellHome, .object = object, .known = in_arena(e.extent->size_bytes, self_), .held = true, .copy = true});
+  }
+  learn(object, e, in_arena(e.extent->size_bytes, self_));
+  touch(object, e);
+}
+
+void Directory::abort(ProcessKey writer, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  Entry& e = found->second;
+  if (!e.extent || e.is_sealed || e.writer != writer) return;
+  extents_.release(e.extent->offset);
+  e.extent.reset();
+  touch(object, e);
+}
+
+void Directory::resolve(Ticket ticket, const ObjectId& object, bool fetch, ProcessKey process) {
+  Entry& e = entry(object);
+  e.waiters.push_back({ticket, fetch, process});
+  if (!e.known) {
+    if (!is_home(object)) {
+      if (!e.asked_home) act({.kind = Action::Kind::kAskHome, .object = object});
+      e.asked_home = true;
+    } else if (!processes_.contains(object.process)) {
+      fail(object, e, base::cat("object ", object.hex(), " is lost: the process that minted it is gone"), nullptr);
+    }
+  }
+  answer_waiters(object, e);
+  touch(object, e);
+}
+
+void Directory::cancel(Ticket ticket, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  std::erase_if(found->second.waiters, [&](const Waiter& waiter) { return waiter.ticket == ticket; });
+  touch(object, found->second);
+}
+
+void Directory::unpin(ProcessKey process, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  auto pin = found->second.pins.find(process);
+  if (pin == found->second.pins.end()) return;
+  if (--pin->second == 0) found->second.pins.erase(pin);
+  touch(object, found->second);
+}
+
+// ---- other nodes ----
+
+void Directory::node_hold(NodeKey node, const ObjectId& object) {
+  Entry& e = entry(object);
+  e.node_holders.insert(node);
+  touch(object, e);
+}
+
+void Directory::node_drop(NodeKey node, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  found->second.node_holders.erase(node);
+  touch(object, found->second);
+}
+
+void Directory::node_has_copy(NodeKey node, const ObjectId& object, int64_t size_bytes) {
+  Entry& e = entry(object);
+  e.copies.insert(node);
+  learn(object, e, in_arena(size_bytes, node));
+  touch(object, e);
+}
+
+void Directory::node_lost_copy(NodeKey node, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  proto::DeathRecord none;
+  lose_copies(object, found->second, node, none);
+  touch(object, found->second);
+}
+
+void Directory::node_published(NodeKey node, const ObjectId& object, std::optional<Known> known) {
+  Entry& e = entry(object);
+  if (known && known->kind == Known::Kind::kArena) e.copies.insert(node);
+  if (known) learn(object, e, std::move(*known));
+  touch(object, e);
+}
+
+void Directory::asked(Ticket ticket, const ObjectId& object) { resolve(ticket, object, false, 0); }
+
+void Directory::copy_dropped(const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  found->second.writer = 0;
+  touch(object, found->second);
+}
+
+void Directory::node_died(NodeKey node, const proto::DeathRecord& record) {
+  std::vector<ObjectId> all;
+  for (const auto& [object, entry] : entries_) all.push_back(object);
+  for (const ObjectId& object : all) {
+    Entry& e = entries_.find(object)->second;
+    e.node_holders.erase(node);
+    lose_copies(object, e, node, record);
+    if (object.home == node) {
+      e.writer = 0;  // nobody is left to say when it may go
+      if (!e.known) fail(object, e, base::cat("object ", object.hex(), " is lost: the node where it was minted died"), &record);
+    }
+    touch(object, e);
+  }
+}
+
+void Directory::lose_copies(const ObjectId& object, Entry& e, NodeKey node, const proto::DeathRecord& record) {
+  e.copies.erase(node);
+  if (!e.known || e.known->kind != Known::Kind::kArena || e.known->holder != node) return;
+  if (e.is_sealed) {
+    e.known->holder = self_;
+    return;
+  }
+  if (!e.copies.empty()) {
+    e.known->holder = *e.copies.begin();
+    return;
+  }
+  // The pull that may be under way ends by itself and finds the failure here.
+  fail(object, e, base::cat("object ", object.hex(), " is lost: the only node that had it died"), &record);
+}
+
+void Directory::home_answered(const ObjectId& object, const Known& known) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  found->second.asked_home = false;
+  learn(object, found->second, known);
+  touch(object, found->second);
+}
+
+void Directory::pulled(const ObjectId& object, const std::optional<proto::Failure>& failed) {
+  auto found = entries_.find(object);
+  if (found == entries_.end() || !found->second.pulling) return;
+  Entry& e = found->second;
+  e.pulling = false;
+  if (failed) {
+    extents_.release(e.extent->offset);
+    e.extent.reset();
+    if (e.known->kind != Known::Kind::kFailure) {
+      Known known;
+      known.kind = Known::Kind::kFailure;
+      known.failure = *failed;
+      e.known = std::move(known);
+    }
+  } else {
+    e.is_sealed = true;
+    if (e.known->kind == Known::Kind::kFailure) e.known = in_arena(e.extent->size_bytes, self_);
+    e.known->holder = self_;
+    if (!is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .known = *e.known, .held = true, .copy = true});
+  }
+  answer_waiters(object, e);
+  touch(object, e);
+}
+
+// ---- the shell ----
+
+std::optional<Directory::Extent> Directory::sealed(const ObjectId& object) const {
+  auto found = entries_.find(object);
+  if (found == entries_.end() || !found->second.is_sealed) return std::nullopt;
+  return found->second.extent;
+}
+
+void Directory::sweep() {
+  std::vector<ObjectId> idle(idle_.begin(), idle_.end());
+  for (const ObjectId& object : idle) {
+    auto found = entries_.find(object);
+    if (found == entries_.end()) {
+      idle_.erase(object);
+    } else if (clock_.now() - found->second.idle_since >= kLinger) {
+      erase(found);
+    }
+  }
+}
+
+std::vector<Action> Directory::take_actions() { return std::exchange(actions_, {}); }
+
+Directory::Entry& Directory::entry(const ObjectId& object) { return entries_[object]; }
+
+bool Directory::in_use(const ObjectId& object, const Entry& e) const {
+  bool only_copy = e.is_sealed && e.writer != 0 && !is_home(object);
+  return only_copy || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() || !e.waiters.empty() || e.pulling ||
+         (e.extent && !e.is_sealed);
+}
+
+void Directory::touch(const ObjectId& object, Entry& e) {
+  if (in_use(object, e)) {
+    idle_.erase(object);
+  } else if (idle_.insert(object).second) {
+    e.idle_since = clock_.now();
+  }
+}
+
+void Directory::learn(const ObjectId& object, Entry& e, Known known) {
+  // The first word stands, but a failure never hides a value that exists.
+  if (!e.known || (e.known->kind == Known::Kind::kFailure && known.kind != Known::Kind::kFailure)) e.known = std::move(known);
+  answer_waiters(object, e);
+}
+
+void Directory::fail(const ObjectId& object, Entry& e, const std::string& text, const proto::DeathRecord* record) {
+  e.known = failure(proto::OBJECT_LOST, text, record);
+  answer_waiters(object, e);
+}
+
+void Directory::answer_waiters(const ObjectId& object, Entry& e) {
+  if (!e.known) return;
+  std::vector<Waiter> still;
+  for (const Waiter& waiter : std::exchange(e.waiters, {})) {
+    bool here = e.is_sealed && e.extent;
+    if (e.known->kind == Known::Kind::kArena && waiter.fetch && !here) {
+      still.push_back(waiter);
+      continue;
+    }
+    Action answer{.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = *e.known};
+    if (e.known->kind == Known::Kind::kArena && here) {
+      answer.known.holder = self_;
+      if (waiter.fetch) {
+        answer.offset = e.extent->offset;
+        ++e.pins[waiter.process];
+      }
+    }
+    act(std::move(answer));
+  }
+  e.waiters = std::move(still);
+  if (!e.waiters.empty()) start_pull(object, e);
+}
+
+void Directory::start_pull(const ObjectId& object, Entry& e) {
+  if (e.pulling || e.extent) return;
+  auto offset = extents_.allocate(e.known->size_bytes);
+  if (!offset) {
+    Known full = failure(proto::OUT_OF_MEMORY_ERROR,
+                         base::cat("object ", object.hex(), " of ", e.known->size_bytes, " bytes does not fit the arena: ",
+                                   extents_.used_bytes(), " of ", extents_.capacity_bytes(), " bytes are used"),
+                         nullptr);
+    full.failure.set_next_step("drop refs that are no longer needed, or start the node with a larger --object-store-memory");
+    for (const Waiter& waiter : std::exchange(e.waiters, {})) {
+      act({.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = full});
+    }
+    return;
+  }
+  e.extent = Extent{*offset, e.known->size_bytes};
+  e.pulling = true;
+  act({.kind = Action::Kind::kPull, .object = object, .known = *e.known, .offset = offset, .node = e.known->holder});
+}
+
+void Directory::erase(std::unordered_map<ObjectId, Entry>::iterator found) {
+  Entry& e = found->second;
+  if (e.extent) extents_.release(e.extent->offset);
+  if (e.is_sealed && !is_home(found->first)) act({.kind = Action::Kind::kTellHome, .object = found->first, .held = false, .copy = true});
+  for (NodeKey node : e.copies) act({.kind = Action::Kind::kDropCopy, .object = found->first, .node = node});
+  idle_.erase(found->first);
+  entries_.erase(found);
+}
+
+}  // namespace rayo::object_store

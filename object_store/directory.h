@@ -1,0 +1,160 @@
+// What one node knows of objects: of those minted here (this node is their home) everything, of others what its own processes hold.
+//
+// References are counted in two levels: a process tells its raylet at its first and after its last handle; a raylet tells the
+// object's home at its node's first and after its last. So nobody keeps chains of borrowers, and an owner's death loses nothing
+// that its home already knows.
+//
+//   Directory directory(node, capacity, clock);
+//   directory.publish(process, message);                  // events in ...
+//   directory.resolve(ticket, object, true, process);
+//   for (Action& action : directory.take_actions()) ...   // ... actions out: answer a ticket, tell a home, pull, free
+//
+// A class without I/O, owned by the raylet's loop. Every event may come twice: the state is the same.
+//
+// Invariants (tests/object_store/directory_test.cc):
+//  1. every ticket is answered exactly once, also when processes and nodes die;
+//  2. an extent is used by at most one object, and freed when its object is;
+//  3. an object that a living process or node holds is never freed;
+//  4. after everybody has let go and kLinger has passed, nothing is left.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <rayo/id.h>
+
+#include "object_store/extents.h"
+#include "runtime/base/clock.h"
+#include "runtime/proto/common.pb.h"
+
+namespace rayo::object_store {
+
+using NodeKey = uint64_t;     // base::short_id of a node
+using ProcessKey = uint64_t;  // and of a process
+using Ticket = uint64_t;      // one waiter; chosen by the shell
+
+// What is known of an object once it is known.
+struct Known {
+  enum class Kind : uint8_t { kValue, kArena, kFailure };
+  Kind kind = Kind::kValue;
+  std::string value;        // kValue
+  int64_t size_bytes = 0;   // kArena
+  NodeKey holder = 0;       // kArena: a node that has it
+  proto::Failure failure;   // kFailure
+};
+
+struct Action {
+  enum class Kind : uint8_t {
+    kAnswer,     // `ticket` gets `known`; with an offset it lies in this node's arena and is pinned for the asking process
+    kAskHome,    // ask the home of `object` for it; hand the answer to home_answered()
+    kTellHome,   // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
+    kPull,       // fetch `object` from `node` into this node's arena at `offset`; then pulled()
+    kDropCopy,   // tell `node` that `object` is gone: it may free its copy
+  };
+  Kind kind;
+  Ticket ticket = 0;
+  ObjectId object;
+  Known known;
+  std::optional<int64_t> offset;
+  NodeKey node = 0;
+  bool held = false;
+  bool copy = false;
+};
+
+class Directory {
+ public:
+  // How long an object without holders is kept: longer than any message with a new hold of it can be on its way.
+  static constexpr base::Duration kLinger = std::chrono::seconds(2);
+
+  Directory(NodeKey self, int64_t arena_bytes, const base::Clock& clock);
+
+  // ---- processes of this node ----
+  void process_joined(ProcessKey process);
+  void process_died(ProcessKey process, const proto::DeathRecord& record);
+  void hold(ProcessKey process, const ObjectId& object);
+  void drop(ProcessKey process, const ObjectId& object);
+  // From the minting process (or any that made it): the value, its failure, or that it will come (`known` empty).
+  void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known);
+  // Space in the arena; nullopt where it is full. The object is the writer's until seal.
+  std::optional<int64_t> create(ProcessKey writer, const ObjectId& object, int64_t size_bytes);
+  void seal(ProcessKey writer, const ObjectId& object);
+  void abort(ProcessKey writer, const ObjectId& object);
+  // `fetch`: the answer comes when a large value lies in this node's arena; else as soon as the object is known.
+  void resolve(Ticket ticket, const ObjectId& object, bool fetch, ProcessKey process);
+  void cancel(Ticket ticket, const ObjectId& object);
+  void unpin(ProcessKey process, const ObjectId& object);
+
+  // ---- other nodes ----
+  void node_hold(NodeKey node, const ObjectId& object);
+  void node_drop(NodeKey node, const ObjectId& object);
+  void node_has_copy(NodeKey node, const ObjectId& object, int64_t size_bytes);
+  void node_lost_copy(NodeKey node, const ObjectId& object);
+  void node_published(NodeKey node, const ObjectId& object, std::optional<Known> known);
+  void asked(Ticket ticket, const ObjectId& object);  // answered as with fetch false; holds nothing
+  void copy_dropped(const ObjectId& object);          // its home has freed it
+  void node_died(NodeKey node, const proto::DeathRecord& record);
+  void home_answered(const ObjectId& object, const Known& known);
+  void pulled(const ObjectId& object, const std::optional<proto::Failure>& failure);
+
+  // ---- the shell ----
+  // Where a sealed object lies, for serving a pull; nullopt where it is not (or no longer) here.
+  struct Extent {
+    int64_t offset = 0;
+    int64_t size_bytes = 0;
+  };
+  std::optional<Extent> sealed(const ObjectId& object) const;
+  void sweep();  // frees what nobody has held for kLinger; call it every second, and when the arena is full
+  std::vector<Action> take_actions();
+
+  size_t size() const { return entries_.size(); }
+  int64_t used_bytes() const { return extents_.used_bytes(); }
+  int64_t capacity_bytes() const { return extents_.capacity_bytes(); }
+
+ private:
+  struct Waiter {
+    Ticket ticket = 0;
+    bool fetch = false;
+    ProcessKey process = 0;  // 0: another node asks
+  };
+  struct Entry {
+    std::optional<Known> known;
+    std::optional<Extent> extent;
+    bool is_sealed = false;
+    bool pulling = false;
+    bool asked_home = false;
+    ProcessKey writer = 0;        // made here; a copy that was made here stays until its home says so
+    std::set<ProcessKey> holders;
+    std::map<ProcessKey, int> pins;
+    std::set<NodeKey> node_holders;
+    std::set<NodeKey> copies;     // at home: other nodes that have it in their arena
+    std::vector<Waiter> waiters;
+    base::TimePoint idle_since{};
+  };
+
+  bool is_home(const ObjectId& object) const { return object.home == self_; }
+  Entry& entry(const ObjectId& object);
+  bool in_use(const ObjectId& object, const Entry& entry) const;
+  void touch(const ObjectId& object, Entry& entry);
+  void learn(const ObjectId& object, Entry& entry, Known known);
+  void fail(const ObjectId& object, Entry& entry, const std::string& text, const proto::DeathRecord* record);
+  void answer_waiters(const ObjectId& object, Entry& entry);
+  void start_pull(const ObjectId& object, Entry& entry);
+  void erase(std::unordered_map<ObjectId, Entry>::iterator found);
+  void lose_copies(const ObjectId& object, Entry& entry, NodeKey node, const proto::DeathRecord& record);
+  void act(Action action) { actions_.push_back(std::move(action)); }
+
+  const NodeKey self_;
+  const base::Clock& clock_;
+  Extents extents_;
+  std::set<ProcessKey> processes_;
+  std::unordered_map<ObjectId, Entry> entries_;
+  std::set<ObjectId> idle_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace rayo::object_store

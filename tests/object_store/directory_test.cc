@@ -1,0 +1,285 @@
+// What a user loses if these fail: get() hangs, an object in use is freed, or shared memory leaks until the node is full.
+// Invariant numbers are those at the head of object_store/directory.h.
+#include "object_store/directory.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+
+#include "tests/testkit/manual_clock.h"
+
+namespace rayo::object_store {
+namespace {
+
+constexpr ProcessKey kProcess = 7;
+constexpr ProcessKey kOther = 8;
+constexpr NodeKey kHere = 1;
+constexpr NodeKey kThere = 2;
+const ObjectId kMine{kHere, kProcess, 1};
+const ObjectId kForeign{kThere, 70, 1};
+
+Known value(std::string bytes) {
+  Known known;
+  known.value = std::move(bytes);
+  return known;
+}
+
+class DirectoryTest : public testing::Test {
+ protected:
+  DirectoryTest() {
+    directory_.process_joined(kProcess);
+    directory_.process_joined(kOther);
+  }
+
+  // The one action of that kind, the others being none of the test's business.
+  Action only(Action::Kind kind) {
+    std::vector<Action> of_kind;
+    for (Action& action : directory_.take_actions()) {
+      if (action.kind == kind) of_kind.push_back(std::move(action));
+    }
+    EXPECT_EQ(of_kind.size(), 1u);
+    return of_kind.empty() ? Action{.kind = kind} : of_kind.front();
+  }
+  bool nothing_to_do() { return directory_.take_actions().empty(); }
+
+  testkit::ManualClock clock_;
+  Directory directory_{kHere, 1 << 20, clock_};
+};
+
+TEST_F(DirectoryTest, AWaiterGetsWhatIsPublishedLater) {
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_TRUE(nothing_to_do());
+  directory_.publish(kProcess, kMine, value("x"));
+  Action answer = only(Action::Kind::kAnswer);
+  EXPECT_EQ(answer.ticket, 1u);
+  EXPECT_EQ(answer.known.value, "x");
+}
+
+TEST_F(DirectoryTest, ADeathOfTheMinterAnswersItsWaiters) {  // invariant 1
+  directory_.resolve(1, kMine, true, kOther);
+  proto::DeathRecord record;
+  record.set_exit_code(3);
+  directory_.process_died(kProcess, record);
+  Action answer = only(Action::Kind::kAnswer);
+  EXPECT_EQ(answer.known.failure.kind(), proto::OBJECT_LOST);
+  EXPECT_EQ(answer.known.failure.death().exit_code(), 3);
+}
+
+TEST_F(DirectoryTest, AKnownValueSurvivesItsMinter) {
+  directory_.publish(kProcess, kMine, value("x"));
+  directory_.hold(kOther, kMine);
+  directory_.process_died(kProcess, {});
+  clock_.advance(std::chrono::minutes(1));
+  directory_.sweep();
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x");
+}
+
+TEST_F(DirectoryTest, AnObjectLingersForAHoldThatIsOnItsWay) {  // invariant 3, 4
+  directory_.publish(kProcess, kMine, value("x"));
+  directory_.drop(kProcess, kMine);
+  clock_.advance(Directory::kLinger / 2);
+  directory_.sweep();
+  directory_.hold(kOther, kMine);
+  clock_.advance(Directory::kLinger * 2);
+  directory_.sweep();
+  EXPECT_EQ(directory_.size(), 1u);
+  directory_.drop(kOther, kMine);
+  directory_.drop(kOther, kMine);
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.size(), 0u);
+}
+
+TEST_F(DirectoryTest, ALargeForeignObjectIsPulledOnceAndAnswersAll) {
+  directory_.resolve(1, kForeign, true, kProcess);
+  directory_.resolve(2, kForeign, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAskHome).object, kForeign);
+  Known far;
+  far.kind = Known::Kind::kArena;
+  far.size_bytes = 1000;
+  far.holder = kThere;
+  directory_.home_answered(kForeign, far);
+  Action pull = only(Action::Kind::kPull);
+  EXPECT_EQ(pull.node, kThere);
+  ASSERT_TRUE(pull.offset);
+  directory_.pulled(kForeign, std::nullopt);
+  int answers = 0;
+  for (const Action& action : directory_.take_actions()) {
+    if (action.kind != Action::Kind::kAnswer) continue;
+    ++answers;
+    EXPECT_EQ(action.offset, pull.offset);
+  }
+  EXPECT_EQ(answers, 2);
+}
+
+TEST_F(DirectoryTest, APinnedExtentStaysUntilItsReaderLetsGo) {  // invariant 3
+  ASSERT_TRUE(directory_.create(kProcess, kMine, 5000));
+  directory_.seal(kProcess, kMine);
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_TRUE(only(Action::Kind::kAnswer).offset);
+  directory_.drop(kProcess, kMine);
+  clock_.advance(std::chrono::minutes(1));
+  directory_.sweep();
+  EXPECT_GT(directory_.used_bytes(), 0);
+  directory_.unpin(kOther, kMine);
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.used_bytes(), 0);
+}
+
+TEST_F(DirectoryTest, AResultMadeHereForAnotherNodeStaysUntilItsHomeFreesIt) {
+  ASSERT_TRUE(directory_.create(kProcess, kForeign, 5000));
+  directory_.seal(kProcess, kForeign);
+  Action tell = only(Action::Kind::kTellHome);
+  EXPECT_TRUE(tell.copy && tell.held);
+  clock_.advance(std::chrono::hours(1));
+  directory_.sweep();
+  EXPECT_TRUE(directory_.sealed(kForeign));
+  directory_.copy_dropped(kForeign);
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.used_bytes(), 0);
+}
+
+TEST_F(DirectoryTest, TheLossOfTheOnlyCopyIsAnErrorThatNamesTheDeath) {  // invariant 1
+  directory_.hold(kProcess, kMine);
+  directory_.node_has_copy(kThere, kMine, 1000);
+  directory_.resolve(1, kMine, true, kProcess);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  proto::DeathRecord record;
+  record.set_kind(proto::NODE_LOST);
+  directory_.node_died(kThere, record);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.death().kind(), proto::NODE_LOST);
+  directory_.pulled(kMine, proto::Failure());
+  EXPECT_EQ(directory_.used_bytes(), 0);
+}
+
+TEST_F(DirectoryTest, AFullArenaIsATypedErrorWithFigures) {
+  EXPECT_FALSE(directory_.create(kProcess, kMine, 2 << 20));
+  directory_.node_has_copy(kThere, kMine, 2 << 20);
+  directory_.resolve(1, kMine, true, kProcess);
+  Action answer = only(Action::Kind::kAnswer);
+  EXPECT_EQ(answer.known.failure.kind(), proto::OUT_OF_MEMORY_ERROR);
+  EXPECT_NE(answer.known.failure.next_step().find("--object-store-memory"), std::string::npos);
+}
+
+// Random lives of three nodes joined by a lossless network: everything ends answered and empty.
+class Lives {
+ public:
+  explicit Lives(uint32_t seed) : random_(seed) {
+    for (NodeKey node = 0; node < kNodes; ++node) {
+      nodes_.push_back(std::make_unique<Directory>(node + 1, 1 << 16, clock_));
+      for (ProcessKey p = 0; p < 3; ++p) nodes_.back()->process_joined((node + 1) * 10 + p);
+    }
+  }
+
+  void step() {
+    NodeKey node = 1 + random_() % kNodes;
+    ProcessKey process = node * 10 + random_() % 3;
+    ObjectId object{1 + random_() % kNodes, 0, 1 + random_() % 6};
+    object.process = object.home * 10 + object.counter % 3;
+    bool own = object.process == process;
+    switch (random_() % 7) {
+      case 0: at(node).hold(process, object); break;
+      case 1: at(node).drop(process, object); break;
+      case 2: if (own) at(node).publish(process, object, value("v")); break;
+      case 3:
+        if (at(node).create(process, object, 100 + random_() % 4000)) at(node).seal(process, object);
+        break;
+      case 4: at(node).resolve(next_ticket(), object, true, process); break;
+      case 5: at(node).unpin(process, object); break;
+      case 6: clock_.advance(std::chrono::milliseconds(random_() % 900)); at(node).sweep(); break;
+    }
+    pump();
+  }
+
+  // Everybody dies; what is left must be nothing.
+  void end() {
+    for (NodeKey node = 1; node <= kNodes; ++node) {
+      for (ProcessKey p = 0; p < 3; ++p) at(node).process_died(node * 10 + p, {}), dead_.insert(node * 10 + p);
+      pump();
+    }
+    for (int i = 0; i < 4; ++i) {
+      clock_.advance(Directory::kLinger);
+      for (NodeKey node = 1; node <= kNodes; ++node) at(node).sweep(), pump();
+    }
+    for (NodeKey node = 1; node <= kNodes; ++node) {
+      EXPECT_EQ(at(node).used_bytes(), 0) << "node " << node;
+      EXPECT_EQ(at(node).size(), 0u) << "node " << node;
+    }
+    for (auto [ticket, answers] : tickets_) EXPECT_LE(answers, 1) << ticket;
+  }
+
+ private:
+  static constexpr NodeKey kNodes = 3;
+  Directory& at(NodeKey node) { return *nodes_[node - 1]; }
+  Ticket next_ticket() {
+    tickets_[++ticket_] = 0;
+    return ticket_;
+  }
+
+  void pump() {
+    for (bool again = true; again;) {
+      again = false;
+      for (NodeKey node = 1; node <= kNodes; ++node) {
+        for (Action& action : at(node).take_actions()) again = true, carry(node, action);
+      }
+    }
+  }
+
+  void carry(NodeKey node, const Action& action) {
+    switch (action.kind) {
+      case Action::Kind::kAnswer:
+        if (auto asker = askers_.find(action.ticket); asker != askers_.end()) {
+          at(asker->second).home_answered(action.object, action.known);
+        } else {
+          ++tickets_.at(action.ticket);
+        }
+        break;
+      case Action::Kind::kAskHome: {
+        Ticket ticket = ++ticket_;
+        askers_[ticket] = node;
+        at(action.object.home).asked(ticket, action.object);
+        break;
+      }
+      case Action::Kind::kTellHome:
+        if (action.copy && action.held) at(action.object.home).node_has_copy(node, action.object, action.known.size_bytes);
+        if (action.copy && !action.held) at(action.object.home).node_lost_copy(node, action.object);
+        if (!action.copy && action.held) at(action.object.home).node_hold(node, action.object);
+        if (!action.copy && !action.held) at(action.object.home).node_drop(node, action.object);
+        break;
+      case Action::Kind::kPull:
+        if (at(action.node).sealed(action.object)) {
+          at(node).pulled(action.object, std::nullopt);
+        } else {
+          at(node).pulled(action.object, proto::Failure());
+        }
+        break;
+      case Action::Kind::kDropCopy: at(action.node).copy_dropped(action.object); break;
+    }
+  }
+
+  std::mt19937 random_;
+  testkit::ManualClock clock_;
+  std::vector<std::unique_ptr<Directory>> nodes_;
+  std::map<Ticket, int> tickets_;
+  std::map<Ticket, NodeKey> askers_;
+  std::set<ProcessKey> dead_;
+  Ticket ticket_ = 0;
+};
+
+TEST(DirectoryLives, EveryTicketIsAnsweredOnceAndNothingIsLeft) {  // invariants 1, 2, 4
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Lives lives(seed);
+    for (int step = 0; step < 300; ++step) lives.step();
+    lives.end();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace rayo::object_store
