@@ -62,7 +62,9 @@ class Backend {
   virtual ObjectHandle call(const ActorId& actor, const CallRequest& request) = 0;
   virtual ObjectHandle submit(const TaskOptions& options, const CallRequest& request) = 0;
   virtual ActorId spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) = 0;
-  virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs) = 0;
+  // `inner_*`: the refs and actor handles inside the value live as long as the object.
+  virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs,
+                           std::span<const ActorId> inner_actors) = 0;
 
   // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in ValueView.
   virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
@@ -70,15 +72,22 @@ class Backend {
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;
 
-  // Handles: `adopt` for an id that arrived inside a value (count 1); retain and release from any thread, never blocking.
+  // Handles count from 1 where call, submit, put, adopt (of an id that arrived inside a value), spawn and find_actor answer them.
+  // retain and release: from any thread, never blocking, without effect after shutdown. A handle of an actor that arrived inside
+  // a value is retained once by whoever decodes it.
   virtual ObjectHandle adopt(const ObjectId& id) = 0;
   virtual void retain(const ObjectHandle& object) = 0;
   virtual void release(const ObjectHandle& object) = 0;
   virtual void retain_actor(const ActorId& actor) = 0;
   virtual void release_actor(const ActorId& actor) = 0;
 
+  // Invalid where no such actor lives.
   virtual ActorRecord find_actor(std::string_view name, std::string_view name_space) = 0;
   virtual void kill_actor(const ActorId& actor) = 0;
+
+  // Around code of the user that blocks outside of Rayo (rayo::blocking): the lease's CPU is lent meanwhile.
+  virtual void begin_blocking() {}
+  virtual void end_blocking() {}
 
   virtual std::vector<NodeRecord> nodes() = 0;
   virtual ContextRecord context() = 0;

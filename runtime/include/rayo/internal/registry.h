@@ -13,14 +13,18 @@ namespace rayo {
 inline namespace v0 {
 namespace internal {
 
-// One call as the callee sees it.
+// One call as the callee sees it. The caller of `invoke` (runtime/base/invoke.h) fills it; everything it points to outlives the call.
 struct Invocation {
   void* self = nullptr;                // the actor; null for a task and a constructor
   Bytes arguments;                     // CBOR array
   std::span<const ValueView> refs;     // values of the arguments that are refs, by index
-  std::vector<std::byte>* result = nullptr;      // the encoded result is appended here
-  std::vector<ObjectHandle>* result_refs = nullptr;  // refs inside it
-  void* constructed = nullptr;         // out: what a constructor made
+  // Out: the encoded result is appended here; the refs and actor handles inside it are retained once each, and whoever filled
+  // this in releases them.
+  std::vector<std::byte>* result = nullptr;
+  std::vector<ObjectHandle>* result_refs = nullptr;
+  std::vector<ActorId>* result_actors = nullptr;
+  void* constructed = nullptr;         // out: what a constructor made; ended by Function::destroy
+  bool in_user_code = false;           // out: what is thrown while it is true was thrown by the user's code
 };
 
 enum class FunctionKind : uint8_t { kTask, kMethod, kConstructor };
