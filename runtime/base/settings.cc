@@ -156,6 +156,7 @@ Status write_settings(const Path& file, const RayletSettings& settings) {
 void tell_ready(int fd, const Readiness& readiness) {
   json::object object{{"ok", readiness.ok},
                       {"address", readiness.address},
+                      {"listen", readiness.listen},
                       {"http", readiness.http},
                       {"cluster", readiness.cluster},
                       {"cluster_name", readiness.cluster_name},
@@ -181,6 +182,7 @@ StatusOr<Readiness> read_ready(std::string_view line) {
   Members members(object);
   members.take("ok", readiness.ok);
   members.take("address", readiness.address);
+  members.take("listen", readiness.listen);
   members.take("http", readiness.http);
   members.take("cluster", readiness.cluster);
   members.take("cluster_name", readiness.cluster_name);
