@@ -53,4 +53,17 @@ Resources soft_load(const Demand& demand) {
   return out;
 }
 
+std::string shape_key(const Demand& demand) {
+  std::string out;
+  auto add = [&](const Resources& resources) {
+    for (const auto& [name, amount] : resources.amounts()) out += cat(name, '=', amount.units, ',');
+    out += ';';
+  };
+  add(demand.resources);
+  add(demand.to_place);
+  out += cat(demand.gpu_memory_bytes, ';', demand.node.hex(), demand.node_soft, ';');
+  for (const auto& rule : demand.labels) out += cat(rule.key, rule.negate, base::join(rule.values, "|"), ';');
+  return out;
+}
+
 }  // namespace rayo::scheduler

@@ -52,4 +52,7 @@ Resources needed(const Demand& demand);
 // that asks for nothing at all, so that a thousand default actors do not end up on one node.
 Resources soft_load(const Demand& demand);
 
+// Equal for equal demands: what waits is grouped by it.
+std::string shape_key(const Demand& demand);
+
 }  // namespace rayo::scheduler

@@ -33,9 +33,9 @@ bool bound_elsewhere(const Demand& demand, const ViewNode& node) {
   return demand.node && !demand.node_soft && demand.node != node.id;
 }
 
-bool eligible(const Demand& demand, const ViewNode& node) {
+bool eligible(const Demand& demand, const ViewNode& node, const PlaceHints& hints) {
   return node.state == NodeState::kAlive && !bound_elsewhere(demand, node) && labels_hold(demand, node) &&
-         node.capacity.fits(demand);
+         node.capacity.fits(demand) && std::ranges::find(hints.avoid, node.id) == hints.avoid.end();
 }
 
 // The fullest of the asked resources after placement, as a share of the node's total. Soft load counts.
@@ -76,17 +76,17 @@ Best sampled(const Demand& demand, const ClusterView& view, const PlaceHints& hi
   uint64_t state = hints.seed;
   for (size_t i = 0; i < kSamples; ++i) {
     const auto& node = view.nodes()[next_random(state) % view.nodes().size()];
-    if (eligible(demand, node)) best.offer(node, score(demand, node, hints));
+    if (eligible(demand, node, hints)) best.offer(node, score(demand, node, hints));
   }
   const auto* preferred = hints.prefer ? view.find(hints.prefer) : nullptr;
-  if (preferred && eligible(demand, *preferred)) best.offer(*preferred, score(demand, *preferred, hints));
+  if (preferred && eligible(demand, *preferred, hints)) best.offer(*preferred, score(demand, *preferred, hints));
   return best;
 }
 
 Best exact(const Demand& demand, const ClusterView& view, const PlaceHints& hints) {
   Best best;
   for (const auto& node : view.nodes()) {
-    if (eligible(demand, node)) best.offer(node, score(demand, node, hints));
+    if (eligible(demand, node, hints)) best.offer(node, score(demand, node, hints));
   }
   return best;
 }
@@ -130,7 +130,7 @@ std::optional<NodeId> place(const Demand& demand, const ClusterView& view, const
   if (view.nodes().empty()) return std::nullopt;
   if (demand.node) {
     const auto* bound = view.find(demand.node);
-    if (bound && eligible(demand, *bound)) return bound->id;
+    if (bound && eligible(demand, *bound, hints)) return bound->id;
     if (!demand.node_soft) return std::nullopt;
   }
   Best best = view.nodes().size() > kExactUpTo ? sampled(demand, view, hints) : Best{};

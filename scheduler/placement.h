@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "scheduler/cluster_view.h"
@@ -18,6 +19,7 @@ namespace rayo::scheduler {
 struct PlaceHints {
   NodeId prefer;  // where the arguments or the creator are; nil: none
   uint64_t seed = 0;
+  std::span<const NodeId> avoid;  // nodes that refused it a moment ago
 };
 
 constexpr size_t kExactUpTo = 48;
