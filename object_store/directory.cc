@@ -136,6 +136,13 @@ void Directory::cancel(Ticket ticket, const ObjectId& object) {
   touch(object, found->second);
 }
 
+void Directory::pin(ProcessKey process, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
+  ++found->second.pins[process];
+  touch(object, found->second);
+}
+
 void Directory::unpin(ProcessKey process, const ObjectId& object) {
   auto found = entries_.find(object);
   if (found == entries_.end()) return;

@@ -87,6 +87,8 @@ class Directory {
   // `fetch`: the answer comes when a large value lies in this node's arena; else as soon as the object is known.
   void resolve(Ticket ticket, const ObjectId& object, bool fetch, ProcessKey process);
   void cancel(Ticket ticket, const ObjectId& object);
+  // A sealed object's extent is used by `process` (0: the raylet itself) until unpin; resolve() pins by itself.
+  void pin(ProcessKey process, const ObjectId& object);
   void unpin(ProcessKey process, const ObjectId& object);
 
   // ---- other nodes ----

@@ -13,6 +13,8 @@
 #include <rayo/id.h>
 
 #include "runtime/base/fd.h"
+#include "runtime/base/loop/loop.h"
+#include "runtime/base/status.h"
 #include "runtime/proto/raylet.pb.h"
 #include "runtime/proto/worker.pb.h"
 
@@ -28,12 +30,14 @@ class ObjectWires {
   // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for gRPC by address_of.
   virtual NodeId node_of(uint64_t short_node) const = 0;
   virtual std::string address_of(NodeId node) const = 0;
+  virtual bool same_machine(NodeId node) const = 0;  // then data connections go without TLS
   // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply (UNAVAILABLE), with
   // the record of the node's death where the head has told it.
   virtual void ask_object(NodeId home, const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
   virtual void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) = 0;
   virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                             std::function<void(proto::HoldObjectsReply)> done) = 0;
+  virtual void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) = 0;
 };
 
 class ObjectService {
@@ -61,15 +65,20 @@ class ObjectService {
   virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
   virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
   virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
+  virtual proto::Done drop_copies(const proto::DropCopiesRequest& request) = 0;
 
-  // ---- ends ----
+  // ---- beginnings and ends ----
+  virtual void process_joined(ProcessId process) = 0;
   // A local process was reaped or left: its references, unsealed space and unanswered requests go; what it minted and had not
   // published fails with ObjectLost and this record.
   virtual void process_gone(ProcessId process, const proto::DeathRecord& death) = 0;
   virtual void node_gone(NodeId node, const proto::DeathRecord& death) = 0;
 };
 
-// The version that keeps small values in memory.
-std::unique_ptr<ObjectService> make_object_service(ObjectWires& wires);
+// Over object_store::Directory, with large values in the arena and pulled from their holders by `transfer`. `loop` runs its
+// sweep each second. An arena of 0 bytes: large values stay in the messages.
+class Transfer;
+base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop, Transfer& transfer,
+                                                                   int64_t arena_bytes);
 
 }  // namespace rayo::raylet

@@ -68,6 +68,8 @@ inline constexpr UnaryMethod<proto::HoldObjectsRequest, proto::HoldObjectsReply>
     "/rayo.proto.Raylet/HoldObjects", Access::kNodes};
 inline constexpr UnaryMethod<proto::PublishAtHomeRequest, proto::Done> kPublishAtHome{
     "/rayo.proto.Raylet/PublishAtHome", Access::kNodes};
+inline constexpr UnaryMethod<proto::DropCopiesRequest, proto::Done> kDropCopies{
+    "/rayo.proto.Raylet/DropCopies", Access::kNodes};
 inline constexpr UnaryMethod<proto::CheckReachRequest, proto::CheckReachReply> kCheckReach{
     "/rayo.proto.Raylet/CheckReach", Access::kNodes};
 inline constexpr UnaryMethod<proto::EndLeaseFromRequest, proto::Done> kEndLeaseFrom{

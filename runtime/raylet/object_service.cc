@@ -1,0 +1,353 @@
+#include "runtime/raylet/object_service.h"
+
+#include <unordered_map>
+
+#include "object_store/arena.h"
+#include "object_store/directory.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/text.h"
+#include "runtime/raylet/home_outbox.h"
+#include "runtime/raylet/transfer.h"
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+namespace {
+
+using object_store::Action;
+using object_store::Directory;
+using object_store::Known;
+using object_store::Ticket;
+
+// The key that stands for the raylet itself where it pins what it sends.
+constexpr object_store::ProcessKey kRaylet = 0;
+
+std::optional<Known> known_of(const proto::PublishObject& message) {
+  Known known;
+  if (message.pending()) return std::nullopt;
+  if (message.has_failure()) {
+    known.kind = Known::Kind::kFailure;
+    known.failure = message.failure();
+  } else if (message.in_arena()) {
+    known.kind = Known::Kind::kArena;
+    known.size_bytes = message.size_bytes();
+    known.holder = base::short_id(rpc::from_proto<NodeId>(message.holder()));
+  } else {
+    known.value = message.value();
+  }
+  return known;
+}
+
+class Service final : public ObjectService {
+ public:
+  Service(ObjectWires& wires, base::Loop& loop, Transfer& transfer, std::optional<object_store::Arena> arena)
+      : wires_(wires),
+        transfer_(transfer),
+        arena_(std::move(arena)),
+        self_(base::short_id(wires.own_node())),
+        directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
+        outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
+        sweep_(loop.every(std::chrono::seconds(1), [this] { tick(); })) {
+    if (arena_) {
+      transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
+    }
+  }
+
+  // ---- local processes ----
+
+  void hold_refs(ProcessId from, const proto::HoldRefs& request) override {
+    for (const auto& object : request.held()) directory_.hold(key(from), rpc::from_proto(object));
+    for (const auto& object : request.dropped()) directory_.drop(key(from), rpc::from_proto(object));
+    settle();
+  }
+
+  void publish(ProcessId from, const proto::PublishObject& request) override {
+    ObjectId object = rpc::from_proto(request.object());
+    if (object.home == self_) {
+      directory_.publish(key(from), object, known_of(request));
+      return settle();
+    }
+    proto::PublishAtHomeRequest forward;
+    rpc::to_proto(wires_.own_node(), forward.mutable_node());
+    *forward.mutable_object() = request;
+    if (NodeId home = wires_.node_of(object.home)) wires_.publish_at_home(home, forward);
+  }
+
+  void resolve(ProcessId from, uint64_t call_id, const proto::ResolveObject& request) override {
+    Ticket ticket = ++last_ticket_;
+    ObjectId object = rpc::from_proto(request.object());
+    askers_[ticket] = Asker{from, call_id, object, {}};
+    directory_.resolve(ticket, object, request.fetch(), key(from));
+    settle();
+  }
+
+  void cancel_resolve(ProcessId from, const proto::CancelResolve& request) override {
+    for (auto asker = askers_.begin(); asker != askers_.end(); ++asker) {
+      if (asker->second.process != from || asker->second.call_id != request.call_id()) continue;
+      directory_.cancel(asker->first, asker->second.object);
+      askers_.erase(asker);
+      return;
+    }
+  }
+
+  void create(ProcessId from, uint64_t call_id, const proto::CreateObject& request) override {
+    ObjectId object = rpc::from_proto(request.object());
+    auto offset = directory_.create(key(from), object, request.size_bytes());
+    if (!offset) {
+      directory_.sweep();
+      offset = directory_.create(key(from), object, request.size_bytes());
+    }
+    proto::ToWorker answer;
+    if (offset) {
+      answer.mutable_object_space()->set_offset_bytes(*offset);
+    } else {
+      proto::Failure* failure = answer.mutable_object_space()->mutable_failure();
+      failure->set_kind(proto::OUT_OF_MEMORY_ERROR);
+      failure->set_text(base::cat("an object of ", request.size_bytes(), " bytes does not fit the arena: ", directory_.used_bytes(), " of ",
+                                  directory_.capacity_bytes(), " bytes are used"));
+      failure->set_next_step("drop refs that are no longer needed, or start the node with a larger --object-store-memory");
+    }
+    wires_.send(from, call_id, answer);
+    settle();
+  }
+
+  void seal(ProcessId from, uint64_t call_id, const proto::SealObject& request) override {
+    ObjectId object = rpc::from_proto(request.object());
+    request.abort() ? directory_.abort(key(from), object) : directory_.seal(key(from), object);
+    if (call_id != 0) {
+      proto::ToWorker answer;
+      answer.mutable_done();
+      wires_.send(from, call_id, answer);
+    }
+    settle();
+  }
+
+  void release(ProcessId from, const proto::ReleaseObject& request) override {
+    directory_.unpin(key(from), rpc::from_proto(request.object()));
+  }
+
+  Arena arena() const override { return arena_ ? Arena{arena_->size_bytes(), arena_->fd()} : Arena{}; }
+  int64_t used_bytes() const override { return directory_.used_bytes(); }
+
+  // ---- other raylets ----
+
+  void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) override {
+    Ticket ticket = ++last_ticket_;
+    ObjectId object = rpc::from_proto(request.object());
+    askers_[ticket] = Asker{{}, 0, object, std::move(done)};
+    directory_.asked(ticket, object);
+    settle();
+  }
+
+  proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) override {
+    auto node = base::short_id(rpc::from_proto<NodeId>(request.node()));
+    uint64_t& last = last_number_[node];
+    if (request.number() <= last) return {};  // sent twice
+    last = request.number();
+    for (const auto& object : request.held()) directory_.node_hold(node, rpc::from_proto(object));
+    for (const auto& copy : request.copies()) directory_.node_has_copy(node, rpc::from_proto(copy.object()), copy.size_bytes());
+    for (const auto& object : request.dropped()) directory_.node_drop(node, rpc::from_proto(object));
+    for (const auto& object : request.copies_dropped()) directory_.node_lost_copy(node, rpc::from_proto(object));
+    settle();
+    return {};
+  }
+
+  proto::Done publish_here(const proto::PublishAtHomeRequest& request) override {
+    directory_.node_published(base::short_id(rpc::from_proto<NodeId>(request.node())), rpc::from_proto(request.object().object()),
+                              known_of(request.object()));
+    settle();
+    return {};
+  }
+
+  proto::Done drop_copies(const proto::DropCopiesRequest& request) override {
+    for (const auto& object : request.objects()) directory_.copy_dropped(rpc::from_proto(object));
+    settle();
+    return {};
+  }
+
+  // ---- beginnings and ends ----
+
+  void process_joined(ProcessId process) override { directory_.process_joined(key(process)); }
+
+  void process_gone(ProcessId process, const proto::DeathRecord& death) override {
+    std::erase_if(askers_, [&](const auto& asker) { return asker.second.process == process; });
+    directory_.process_died(key(process), death);
+    settle();
+  }
+
+  void node_gone(NodeId node, const proto::DeathRecord& death) override {
+    outbox_.node_gone(base::short_id(node));
+    last_number_.erase(base::short_id(node));
+    directory_.node_died(base::short_id(node), death);
+    settle();
+  }
+
+ private:
+  struct Asker {
+    ProcessId process;  // nil: another node, through `done`
+    uint64_t call_id = 0;
+    ObjectId object;
+    std::function<void(proto::AskObjectReply)> done;
+  };
+
+  static object_store::ProcessKey key(const ProcessId& process) { return base::short_id(process); }
+
+  void tick() {
+    outbox_.retry();
+    directory_.sweep();
+    settle();
+  }
+
+  // Carries out what the last event asked for.
+  void settle() {
+    for (auto actions = directory_.take_actions(); !actions.empty(); actions = directory_.take_actions()) {
+      for (const Action& action : actions) carry_out(action);
+    }
+  }
+
+  void carry_out(const Action& action) {
+    switch (action.kind) {
+      case Action::Kind::kAnswer: return answer(action);
+      case Action::Kind::kAskHome: return ask_home(action.object);
+      case Action::Kind::kTellHome:
+        if (!action.copy) return outbox_.hold(action.object, action.held);
+        return outbox_.copy(action.object, action.held ? std::optional(action.known.size_bytes) : std::nullopt);
+      case Action::Kind::kPull: return pull(action);
+      case Action::Kind::kDropCopy: return drop_copy(action);
+    }
+  }
+
+  void answer(const Action& action) {
+    auto found = askers_.find(action.ticket);
+    if (found == askers_.end()) return;  // its process has gone
+    Asker asker = std::move(found->second);
+    askers_.erase(found);
+    if (asker.done) return asker.done(reply_to_node(action.known));
+    proto::ToWorker message;
+    proto::ObjectValue* value = message.mutable_object_value();
+    value->set_ready(true);
+    switch (action.known.kind) {
+      case Known::Kind::kFailure: *value->mutable_failure() = action.known.failure; break;
+      case Known::Kind::kValue: value->set_value(action.known.value); break;
+      case Known::Kind::kArena:
+        value->set_in_arena(true);
+        value->set_size_bytes(action.known.size_bytes);
+        value->set_offset_bytes(action.offset.value_or(-1));
+        break;
+    }
+    wires_.send(asker.process, asker.call_id, message);
+  }
+
+  proto::AskObjectReply reply_to_node(const Known& known) const {
+    proto::AskObjectReply reply;
+    switch (known.kind) {
+      case Known::Kind::kFailure: *reply.mutable_failure() = known.failure; break;
+      case Known::Kind::kValue: reply.set_value(known.value); break;
+      case Known::Kind::kArena: {
+        reply.set_in_arena(true);
+        reply.set_size_bytes(known.size_bytes);
+        rpc::to_proto(known.holder == self_ ? wires_.own_node() : wires_.node_of(known.holder), reply.mutable_holder());
+        break;
+      }
+    }
+    return reply;
+  }
+
+  void ask_home(const ObjectId& object) {
+    NodeId home = wires_.node_of(object.home);
+    if (!home) return directory_.home_answered(object, lost(object, "the node where it was minted is gone"));
+    proto::AskObjectRequest request;
+    *request.mutable_object() = rpc::to_proto(object);
+    rpc::to_proto(wires_.own_node(), request.mutable_node());
+    wires_.ask_object(home, request, [this, object](const proto::AskObjectReply& reply) {
+      Known known;
+      if (reply.has_failure()) {
+        known.kind = Known::Kind::kFailure;
+        known.failure = reply.failure();
+      } else if (reply.in_arena()) {
+        known.kind = Known::Kind::kArena;
+        known.size_bytes = reply.size_bytes();
+        known.holder = base::short_id(rpc::from_proto<NodeId>(reply.holder()));
+      } else {
+        known.value = reply.value();
+      }
+      directory_.home_answered(object, known);
+      settle();
+    });
+  }
+
+  static Known lost(const ObjectId& object, std::string_view why) {
+    Known known;
+    known.kind = Known::Kind::kFailure;
+    known.failure.set_kind(proto::OBJECT_LOST);
+    known.failure.set_text(base::cat("object ", object.hex(), " is lost: ", why));
+    return known;
+  }
+
+  void pull(const Action& action) {
+    NodeId holder = wires_.node_of(action.node);
+    if (!holder) return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
+    ObjectId object = action.object;
+    transfer_.pull({.object = object,
+                    .holder = wires_.address_of(holder),
+                    .tls = !wires_.same_machine(holder),
+                    .offset = *action.offset,
+                    .size_bytes = action.known.size_bytes},
+                   [this, object](const std::optional<proto::Failure>& failure) {
+                     directory_.pulled(object, failure);
+                     settle();
+                   });
+  }
+
+  void drop_copy(const Action& action) {
+    NodeId holder = wires_.node_of(action.node);
+    if (!holder) return;
+    proto::DropCopiesRequest request;
+    rpc::to_proto(wires_.own_node(), request.mutable_node());
+    *request.add_objects() = rpc::to_proto(action.object);
+    wires_.drop_copies(holder, request);
+  }
+
+  void send_to_home(uint64_t home, const proto::HoldObjectsRequest& request) {
+    NodeId node = wires_.node_of(home);
+    if (!node) return outbox_.node_gone(home);
+    wires_.hold_objects(node, request, [this, home](const proto::HoldObjectsReply& reply) {
+      reply.has_failure() ? outbox_.failed(home) : outbox_.acknowledged(home);
+    });
+  }
+
+  // For a pull by another node: pinned under the raylet's own key until it is sent.
+  std::optional<Outgoing> lend(const ObjectId& object) {
+    auto extent = directory_.sealed(object);
+    if (!extent) return std::nullopt;
+    directory_.pin(kRaylet, object);
+    std::shared_ptr<const void> pin(this, [object](Service* service) {
+      service->directory_.unpin(kRaylet, object);
+      service->settle();
+    });
+    return Outgoing{extent->offset, extent->size_bytes, std::move(pin)};
+  }
+
+  ObjectWires& wires_;
+  Transfer& transfer_;
+  std::optional<object_store::Arena> arena_;
+  const uint64_t self_;
+  Directory directory_;
+  HomeOutbox outbox_;
+  std::unordered_map<Ticket, Asker> askers_;
+  std::unordered_map<uint64_t, uint64_t> last_number_;  // of each node's HoldObjects
+  Ticket last_ticket_ = 0;
+  base::Timer sweep_;
+};
+
+}  // namespace
+
+base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop, Transfer& transfer,
+                                                                   int64_t arena_bytes) {
+  std::optional<object_store::Arena> arena;
+  if (arena_bytes > 0) {
+    RAYO_ASSIGN_OR_RETURN(arena, object_store::Arena::create(arena_bytes));
+  }
+  return std::make_unique<Service>(wires, loop, transfer, std::move(arena));
+}
+
+}  // namespace rayo::raylet

@@ -1,0 +1,55 @@
+// What a user loses if these fail: a reference held on another node is not known at its home, and the object is freed under it.
+#include "runtime/raylet/home_outbox.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rayo::raylet {
+namespace {
+
+class HomeOutboxTest : public testing::Test {
+ protected:
+  std::vector<proto::HoldObjectsRequest> sent_;
+  HomeOutbox outbox_{NodeId{1, 1}, [this](uint64_t, const proto::HoldObjectsRequest& request) { sent_.push_back(request); }};
+};
+
+TEST_F(HomeOutboxTest, OneMessageAtATimeAndTheLastWordCounts) {
+  ObjectId a{2, 1, 1}, b{2, 1, 2};
+  outbox_.hold(a, true);
+  outbox_.hold(b, true);
+  outbox_.hold(b, false);
+  outbox_.copy(a, 4096);
+  ASSERT_EQ(sent_.size(), 1u);
+  outbox_.acknowledged(2);
+  ASSERT_EQ(sent_.size(), 2u);
+  EXPECT_EQ(sent_[1].number(), 2u);
+  EXPECT_EQ(sent_[1].held_size(), 0);
+  EXPECT_EQ(sent_[1].dropped_size(), 1);
+  EXPECT_EQ(sent_[1].copies(0).size_bytes(), 4096);
+  outbox_.acknowledged(2);
+  EXPECT_EQ(sent_.size(), 2u);
+}
+
+TEST_F(HomeOutboxTest, WhatFailedIsSentAgainWithItsNumber) {
+  outbox_.hold(ObjectId{2, 1, 1}, true);
+  outbox_.failed(2);
+  outbox_.hold(ObjectId{2, 1, 2}, true);
+  EXPECT_EQ(sent_.size(), 1u);
+  outbox_.retry();
+  ASSERT_EQ(sent_.size(), 2u);
+  EXPECT_EQ(sent_[1].number(), 1u);
+  EXPECT_EQ(sent_[1].held(0).counter(), 1u);
+}
+
+TEST_F(HomeOutboxTest, NothingIsOwedToADeadHome) {
+  outbox_.hold(ObjectId{2, 1, 1}, true);
+  outbox_.failed(2);
+  outbox_.node_gone(2);
+  outbox_.retry();
+  EXPECT_EQ(sent_.size(), 1u);
+  EXPECT_TRUE(outbox_.empty());
+}
+
+}  // namespace
+}  // namespace rayo::raylet
