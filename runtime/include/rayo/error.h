@@ -22,7 +22,7 @@
 #include <rayo/id.h>
 
 namespace rayo {
-inline namespace v0 {
+inline namespace [[gnu::visibility("default")]] v0 {
 
 enum class DeathKind : uint8_t {
   kUnknown = 0,

@@ -15,7 +15,7 @@
 #include <string_view>
 
 namespace rayo {
-inline namespace v0 {
+inline namespace [[gnu::visibility("default")]] v0 {
 
 namespace internal {
 // Appends 16 lower-case hexadecimal digits.

@@ -17,7 +17,7 @@
 #include <rayo/id.h>
 
 namespace rayo {
-inline namespace v0 {
+inline namespace [[gnu::visibility("default")]] v0 {
 
 // What a task holds while it runs and an actor while it lives. Fractions count in steps of 1/10,000.
 struct Resources {

@@ -15,7 +15,7 @@
 #include <rayo/options.h>
 
 namespace rayo {
-inline namespace v0 {
+inline namespace [[gnu::visibility("default")]] v0 {
 namespace internal {
 
 using Bytes = std::span<const std::byte>;

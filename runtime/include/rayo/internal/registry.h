@@ -10,7 +10,7 @@
 #include <rayo/internal/backend.h>
 
 namespace rayo {
-inline namespace v0 {
+inline namespace [[gnu::visibility("default")]] v0 {
 namespace internal {
 
 // One call as the callee sees it. The caller of `invoke` (runtime/base/invoke.h) fills it; everything it points to outlives the call.
