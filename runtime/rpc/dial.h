@@ -46,7 +46,7 @@ base::Status finish_connect(int fd, const SocketAddress& address);
 // The text and next step for errno of a connect to `address`.
 base::Status connect_error(int error, const std::string& address);
 
-// True where an interface of this machine has the address (loopback included), or binding to it works.
+// True where an interface of this machine has the address; all of 127.0.0.0/8 is.
 bool is_local_address(const SocketAddress& address);
 
 base::StatusOr<SocketAddress> local_address(int fd);

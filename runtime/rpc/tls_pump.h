@@ -45,8 +45,9 @@ class TlsPump {
   // The peer has said farewell. An end of the socket without it is a cut stream.
   bool peer_closed() const;
 
+  struct State;  // known to the .cc file alone
+
  private:
-  struct State;
   explicit TlsPump(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
