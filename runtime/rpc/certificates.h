@@ -1,11 +1,14 @@
-// The cluster's own certificates: a CA made at the head's first start, and one certificate for each process on gRPC, with its
-// role in a URI SAN. EC P-256. Valid from 24 hours before they are made (clocks differ), for ten years at most.
+// The cluster's own certificates: a CA made at the head's first start, and one certificate for each process
+// on gRPC, with its role in a URI SAN. EC P-256. Valid from 24 hours before they are made (clocks differ),
+// for ten years at most.
 //
 //   auto authority = make_authority(cluster, clock.wall());
-//   auto request = make_signing_request();                               // on the joiner; the key stays there
-//   auto pem = issue(*authority, request->request_pem, {Role::kNode, cluster, member_id(node)}, clock.wall());
+//   auto request = make_signing_request();                               // on the joiner; the key stays
+//   there auto pem = issue(*authority, request->request_pem, {Role::kNode, cluster, member_id(node)},
+//   clock.wall());
 //
-// Any thread. Errors: InvalidArgument for a text that is no certificate, request or key; FailedPrecondition from the checks.
+// Any thread. Errors: InvalidArgument for a text that is no certificate, request or key; FailedPrecondition
+// from the checks.
 #pragma once
 
 #include <array>
@@ -32,8 +35,8 @@ MemberId member_id(const IdType& id) {
   return {id.high, id.low};
 }
 
-// Who a certificate speaks for: rayo://CLUSTER/head, rayo://CLUSTER/node/ID, rayo://CLUSTER/client/ID (ids: 32 hexadecimal
-// digits).
+// Who a certificate speaks for: rayo://CLUSTER/head, rayo://CLUSTER/node/ID, rayo://CLUSTER/client/ID (ids:
+// 32 hexadecimal digits).
 struct RoleName {
   Role role = Role::kHead;
   ClusterId cluster;
@@ -58,20 +61,23 @@ base::StatusOr<Authority> make_authority(const ClusterId& cluster, base::WallTim
 base::StatusOr<SigningRequest> make_signing_request();
 
 // A certificate for the key that signed the request; the request's own names are ignored.
-base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem, const RoleName& name,
-                                  base::WallTime now);
+base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem,
+                                  const RoleName& name, base::WallTime now);
 // Request and certificate in one, for the head itself.
-base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name, base::WallTime now);
+base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name,
+                                           base::WallTime now);
 
 // SHA-256 of the certificate's DER form.
 base::StatusOr<Fingerprint> fingerprint_of(std::string_view certificate_pem);
 // The role in a certificate's SAN; nothing is verified.
 base::StatusOr<RoleName> role_of(std::string_view certificate_pem);
 
-// What gRPC would only answer with "Socket closed": the certificate is signed by this CA, is valid now, and its key fits.
+// What gRPC would only answer with "Socket closed": the certificate is signed by this CA, is valid now, and
+// its key fits.
 base::Status check_identity(const TlsIdentity& identity, base::WallTime now);
 
-// ca.pem and ca.key in the head's state directory; certificate.pem, ca.pem and key.pem in a node's. Files 0600.
+// ca.pem and ca.key in the head's state directory; certificate.pem, ca.pem and key.pem in a node's. Files
+// 0600.
 base::Status store_authority(const base::Path& dir, const Authority& authority);
 base::StatusOr<Authority> load_authority(const base::Path& dir);  // NotFound before the first start
 base::Status store_identity(const base::Path& dir, const TlsIdentity& identity);

@@ -1,13 +1,14 @@
 // The first 64 bytes of every connection of ours between machines, in clear; docs/wire.md has the table.
 //
-//   acceptor: peek; 0x16 is TLS and goes to gRPC; 'R' is ours: read exactly 64, parse, choose the keys by kind, verify.
+//   acceptor: peek; 0x16 is TLS and goes to gRPC; 'R' is ours: read exactly 64, parse, choose the keys by
+//   kind, verify.
 //
 //     auto header = parse_data_header(bytes);                       // not ours: close, say nothing
 //     if (!verify(*header, header->kind == LinkKind::kJoin ? join_keys : data_keys)) close;
 //     if (!header->tls && !nonces.admit(header->nonce, clock.now())) close;
 //
-// Whoever fails is told nothing. With TLS a replayed header leads only to a handshake that fails; without it the nonce cache
-// refuses it. Values and one class without I/O; no thread of its own.
+// Whoever fails is told nothing. With TLS a replayed header leads only to a handshake that fails; without it
+// the nonce cache refuses it. Values and one class without I/O; no thread of its own.
 #pragma once
 
 #include <array>
@@ -36,10 +37,10 @@ enum class LinkKind : uint8_t {
 
 struct DataHeader {
   LinkKind kind = LinkKind::kCall;
-  bool tls = true;                      // TLS 1.3 with the pre-shared key follows (tls_pump.h)
-  std::array<uint8_t, 16> target{};     // the process asked for, as id_bytes(); zero: the daemon that listens
+  bool tls = true;                   // TLS 1.3 with the pre-shared key follows (tls_pump.h)
+  std::array<uint8_t, 16> target{};  // the process asked for, as id_bytes(); zero: the daemon that listens
   Nonce nonce{};
-  std::array<uint8_t, 24> tag{};        // HMAC-SHA-256 over the first 40 bytes, cut to 24
+  std::array<uint8_t, 24> tag{};  // HMAC-SHA-256 over the first 40 bytes, cut to 24
 };
 
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
@@ -65,17 +66,19 @@ IdType id_from_bytes(const std::array<uint8_t, 16>& bytes) {
 }
 
 // A header with a fresh nonce, signed.
-DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target, const LinkKeys& keys);
+DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target,
+                            const LinkKeys& keys);
 DataHeaderBytes encode(const DataHeader& header);
 
-// Form only; nullopt for other magic, version or kind, unknown flags, a reserved byte that is not zero, and for a join or
-// driver without TLS.
+// Form only; nullopt for other magic, version or kind, unknown flags, a reserved byte that is not zero, and
+// for a join or driver without TLS.
 std::optional<DataHeader> parse_data_header(std::span<const uint8_t, kDataHeaderBytes> bytes);
 // Compares in constant time.
 bool verify(const DataHeader& header, const LinkKeys& keys);
 
-// Nonces seen, against replay of a header without TLS: each is refused for `keep` after it was first seen. Only verified
-// headers may be shown to it, so a stranger cannot fill it. At its byte budget the older half is forgotten.
+// Nonces seen, against replay of a header without TLS: each is refused for `keep` after it was first seen.
+// Only verified headers may be shown to it, so a stranger cannot fill it. At its byte budget the older half
+// is forgotten.
 class NonceCache {
  public:
   static constexpr size_t kDefaultBudget = size_t{2} << 20;  // bytes: 2 x 16 k nonces of about 64 bytes
@@ -92,7 +95,7 @@ class NonceCache {
   using Set = std::unordered_set<Nonce, Hash>;
   void turn(base::TimePoint now);
 
-  size_t half_;           // nonces in one generation
+  size_t half_;  // nonces in one generation
   base::Duration keep_;
   Set young_;
   Set old_;

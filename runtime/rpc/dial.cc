@@ -1,17 +1,14 @@
 #include "runtime/rpc/dial.h"
 
-#include <arpa/inet.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
-#include <ifaddrs.h>
+#include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
 
 #include "runtime/base/text.h"
 
@@ -19,14 +16,16 @@ namespace rayo::rpc {
 namespace {
 
 base::Status unreachable(std::string_view address, std::string_view cause, std::string_view next_step) {
-  return base::failed(absl::StatusCode::kUnavailable, base::cat("cannot connect to ", address, ": ", cause), next_step);
+  return base::failed(absl::StatusCode::kUnavailable, base::cat("cannot connect to ", address, ": ", cause),
+                      next_step);
 }
 
 base::Status timed_out(std::string_view address) { return connect_error(ETIMEDOUT, std::string(address)); }
 
 base::Status set_blocking(int fd) {
   int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) return base::failed_errno(errno, "cannot set up a socket");
+  if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+    return base::failed_errno(errno, "cannot set up a socket");
   return {};
 }
 
@@ -37,15 +36,6 @@ base::StatusOr<base::Fd> dial_one(const SocketAddress& address, base::TimePoint 
   RAYO_RETURN_IF_ERROR(finish_connect(fd.get(), address));
   RAYO_RETURN_IF_ERROR(set_blocking(fd.get()));
   return fd;
-}
-
-bool same_host(const SocketAddress& left, const sockaddr* right) {
-  if (left.storage.ss_family != right->sa_family) return false;
-  if (right->sa_family == AF_INET)
-    return reinterpret_cast<const sockaddr_in*>(left.get())->sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in*>(right)->sin_addr.s_addr;
-  return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(left.get())->sin6_addr,
-                     &reinterpret_cast<const sockaddr_in6*>(right)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
 }  // namespace
@@ -80,10 +70,11 @@ base::StatusOr<std::vector<SocketAddress>> resolve(const HostPort& address) {
     found.push_back(one);
   }
   if (!found.empty()) return found;
-  return base::failed(absl::StatusCode::kUnavailable,
-                      base::cat("cannot connect to ", address.text(), ": the name '", address.host, "' does not resolve (",
-                                std::string_view(error ? gai_strerror(error) : "no TCP address"), ")"),
-                      "check the name, or give the address in numbers");
+  return base::failed(
+      absl::StatusCode::kUnavailable,
+      base::cat("cannot connect to ", address.text(), ": the name '", address.host, "' does not resolve (",
+                std::string_view(error ? gai_strerror(error) : "no TCP address"), ")"),
+      "check the name, or give the address in numbers");
 }
 
 base::StatusOr<base::Fd> start_connect(const SocketAddress& address) {
@@ -114,8 +105,10 @@ base::Status connect_error(int error, const std::string& address) {
     case ENETUNREACH:
     case EADDRNOTAVAIL:
     case EAFNOSUPPORT:
-      return unreachable(address, "no route to it from this machine", "check the address and this machine's network");
-    default: break;
+      return unreachable(address, "no route to it from this machine",
+                         "check the address and this machine's network");
+    default:
+      break;
   }
   char buffer[128];
   return unreachable(address, std::string_view(strerror_r(error, buffer, sizeof buffer)), {});
@@ -153,28 +146,14 @@ base::StatusOr<base::Fd> dial_any(const std::vector<HostPort>& addresses, base::
   base::Status last = base::failed(absl::StatusCode::kInvalidArgument, "no address to connect to was given");
   for (size_t i = 0; i < addresses.size(); ++i) {
     base::TimePoint now = base::system_clock().now();
-    auto fd = dial(addresses[i], now + std::max(base::Duration::zero(), deadline - now) / static_cast<int64_t>(addresses.size() - i));
+    auto fd = dial(addresses[i], now + std::max(base::Duration::zero(), deadline - now) /
+                                           static_cast<int64_t>(addresses.size() - i));
     if (fd.ok()) return fd;
     last = fd.status();
     texts.emplace_back(base::message(last));
   }
   if (texts.size() < 2) return last;
   return base::failed(last.code(), base::join(texts, "; "), base::next_step(last));
-}
-
-bool is_local_address(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET) {
-    const auto* four = reinterpret_cast<const sockaddr_in*>(address.get());
-    if ((ntohl(four->sin_addr.s_addr) >> 24) == 127) return true;
-  } else if (address.storage.ss_family != AF_INET6) {
-    return false;
-  }
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
-  std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next)
-    if (entry->ifa_addr && same_host(address, entry->ifa_addr)) return true;
-  return false;
 }
 
 base::StatusOr<SocketAddress> local_address(int fd) {

@@ -1,24 +1,25 @@
-// Connecting by TCP: look a name up, try each of its addresses until one answers. Every socket made here is close-on-exec
-// with TCP_NODELAY.
+// Connecting by TCP: look a name up, try each of its addresses until one answers. Every socket made here is
+// close-on-exec with TCP_NODELAY.
 //
 //   auto fd = dial({"head.lan", 6379}, deadline_after(clock.now(), 5s));      // blocks this thread
 //
-// For an event loop: resolve() on a thread (it blocks on DNS), then start_connect() and, once writable, finish_connect().
-// Errors are kUnavailable and distinct in their text ("does not resolve", "connection refused", "timed out", "no route"), each
-// with the address and port and what to do next.
+// For an event loop: resolve() on a thread (it blocks on DNS), then start_connect() and, once writable,
+// finish_connect(). Errors are kUnavailable and distinct in their text ("does not resolve", "connection
+// refused", "timed out", "no route"), each with the address and port and what to do next.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <string>
+#include <sys/socket.h>
 #include <vector>
 
+#include "runtime/base/address.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/status.h"
-#include "runtime/rpc/address.h"
 
 namespace rayo::rpc {
+
+using base::HostPort;
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -45,9 +46,6 @@ base::Status finish_connect(int fd, const SocketAddress& address);
 
 // The text and next step for errno of a connect to `address`.
 base::Status connect_error(int error, const std::string& address);
-
-// True where an interface of this machine has the address; all of 127.0.0.0/8 is.
-bool is_local_address(const SocketAddress& address);
 
 base::StatusOr<SocketAddress> local_address(int fd);
 base::StatusOr<SocketAddress> peer_address(int fd);

@@ -1,5 +1,6 @@
-// What a process shows on mutual TLS, as PEM texts: its cluster's CA, its own certificate (the role stands in a URI SAN,
-// certificates.h), and the key that never leaves the machine. A value; whoever holds it keeps it private.
+// What a process shows on mutual TLS, as PEM texts: its cluster's CA, its own certificate (the role stands in
+// a URI SAN, certificates.h), and the key that never leaves the machine. A value; whoever holds it keeps it
+// private.
 #pragma once
 
 #include <string>

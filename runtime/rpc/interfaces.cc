@@ -1,16 +1,15 @@
 #include "runtime/rpc/interfaces.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <ifaddrs.h>
 #include <iterator>
 #include <memory>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include "runtime/base/text.h"
 
@@ -45,7 +44,8 @@ bool is_six(const Interface& one) { return one.address.find(':') != std::string:
 std::string listed(const std::vector<Interface>& interfaces, const Interface* without) {
   std::vector<std::string> texts;
   for (const Interface& one : interfaces)
-    if (!without || (one.name != without->name && !one.loopback)) texts.push_back(base::cat(one.name, ' ', one.address));
+    if (!without || (one.name != without->name && !one.loopback))
+      texts.push_back(base::cat(one.name, ' ', one.address));
   return base::join(texts, ", ");
 }
 
@@ -79,13 +79,16 @@ base::StatusOr<std::vector<Interface>> list_interfaces() {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
     std::string address = numeric(entry->ifa_addr);
     if (address.empty()) continue;
-    found.push_back({entry->ifa_name, address, (entry->ifa_flags & IFF_LOOPBACK) != 0, entry->ifa_name == default_route});
+    found.push_back(
+        {entry->ifa_name, address, (entry->ifa_flags & IFF_LOOPBACK) != 0, entry->ifa_name == default_route});
   }
-  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) { return is_six(a) < is_six(b); });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Interface& a, const Interface& b) { return is_six(a) < is_six(b); });
   return found;
 }
 
-base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces, std::string_view wanted) {
+base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces,
+                                                 std::string_view wanted) {
   auto first = [&](auto&& fits) -> const Interface* {
     auto at = std::find_if(interfaces.begin(), interfaces.end(), fits);
     return at == interfaces.end() ? nullptr : &*at;
@@ -93,7 +96,8 @@ base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& i
   if (!wanted.empty()) {
     const Interface* named = first([&](const Interface& one) { return one.name == wanted; });
     if (named) return InterfaceChoice{*named, base::cat(named->name, ", as asked for")};
-    return base::failed(absl::StatusCode::kNotFound, base::cat("this machine has no interface '", wanted, "' that is up"),
+    return base::failed(absl::StatusCode::kNotFound,
+                        base::cat("this machine has no interface '", wanted, "' that is up"),
                         base::cat("there are: ", listed(interfaces, nullptr)));
   }
   const Interface* chosen = first([](const Interface& one) { return one.default_route; });
@@ -110,7 +114,8 @@ base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& i
     return base::failed(absl::StatusCode::kNotFound, "no network interface of this machine is up",
                         "bring one up, or at least loopback: `ip link set lo up`");
   std::string others = listed(interfaces, chosen);
-  return InterfaceChoice{*chosen, base::cat(chosen->name, ", ", why, others.empty() ? "" : "; also up: ", others)};
+  return InterfaceChoice{*chosen,
+                         base::cat(chosen->name, ", ", why, others.empty() ? "" : "; also up: ", others)};
 }
 
 }  // namespace rayo::rpc

@@ -1,5 +1,6 @@
-// The network interfaces of this machine and which one `start --head` and `start --address` listen on: asked for by name, else
-// the one with the default route, else the only one that is up, else loopback. Reads getifaddrs and /proc/net/route; any thread.
+// The network interfaces of this machine and which one `start --head` and `start --address` listen on: asked
+// for by name, else the one with the default route, else the only one that is up, else loopback. Reads
+// getifaddrs and /proc/net/route; any thread.
 #pragma once
 
 #include <optional>
@@ -27,9 +28,11 @@ struct InterfaceChoice {
 };
 
 // Pure. `wanted` is an interface's name or ""; NotFound lists what there is.
-base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces, std::string_view wanted);
+base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces,
+                                                 std::string_view wanted);
 
-// The name of the interface of the default route of least metric in the text of /proc/net/route; "" where there is none.
+// The name of the interface of the default route of least metric in the text of /proc/net/route; "" where
+// there is none.
 std::string default_route_interface(std::string_view proc_net_route);
 
 }  // namespace rayo::rpc

@@ -1,6 +1,7 @@
 // Owners of OpenSSL's objects, and its error queue as text. For the .cc files of this folder alone.
 #pragma once
 
+#include <memory>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -8,8 +9,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
-
-#include <memory>
 #include <string>
 #include <string_view>
 

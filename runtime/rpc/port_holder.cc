@@ -1,14 +1,13 @@
 #include "runtime/rpc/port_holder.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <pwd.h>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 

@@ -1,6 +1,6 @@
-// Who listens on a TCP port of this machine: "nginx (pid 12)", for the error of a port that is taken. Looks into
-// /proc/net/tcp, tcp6 and /proc/PID/fd; a process of another user is found only as its user ("a process of user 0").
-// Blocks for some milliseconds; any thread. "" where nobody is found.
+// Who listens on a TCP port of this machine: "nginx (pid 12)", for the error of a port that is taken. Looks
+// into /proc/net/tcp, tcp6 and /proc/PID/fd; a process of another user is found only as its user ("a process
+// of user 0"). Blocks for some milliseconds; any thread. "" where nobody is found.
 #pragma once
 
 #include <cstdint>

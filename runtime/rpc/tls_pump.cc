@@ -6,6 +6,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
+#include "runtime/rpc/flat_buffer.h"
 #include "runtime/rpc/openssl_handles.h"
 
 namespace rayo::rpc {
@@ -19,50 +20,9 @@ constexpr uint8_t kIdentity[] = {'r', 'a', 'y', 'o'};  // one key a connection: 
 constexpr uint8_t kSuite[] = {0x13, 0x01};             // TLS_AES_128_GCM_SHA256
 constexpr size_t kRecord = 16 << 10;                   // the most that one TLS record holds
 
-// A queue of bytes that is taken from the front without moving what is left each time.
-class ByteQueue {
- public:
-  std::string_view view() const { return {data_.get() + begin_, end_ - begin_}; }
-  bool empty() const { return begin_ == end_; }
-  void take(size_t bytes) {
-    RAYO_CHECK(bytes <= end_ - begin_, "nobody takes more than was shown");
-    begin_ += bytes;
-    if (empty()) begin_ = end_ = 0;
-    if (begin_ == 0 && end_ == 0 && capacity_ > kKeep) {  // one burst must not pin its memory
-      data_.reset();
-      capacity_ = 0;
-    }
-  }
-  // Room for `bytes` behind the end; added() says how many were filled.
-  char* room(size_t bytes) {
-    if (capacity_ - end_ < bytes) grow(bytes);
-    return data_.get() + end_;
-  }
-  void added(size_t bytes) { end_ += bytes; }
-  void append(std::string_view bytes) {
-    if (bytes.empty()) return;
-    std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
-    added(bytes.size());
-  }
-
- private:
-  static constexpr size_t kKeep = 1 << 20;
-  void grow(size_t bytes) {
-    size_t held = end_ - begin_;
-    if (capacity_ < held + bytes || begin_ < capacity_ / 2) {
-      capacity_ = std::max(held + bytes, 2 * capacity_);
-      std::unique_ptr<char[]> larger(new char[capacity_]);  // not cleared: it is written before it is read
-      if (held) std::memcpy(larger.get(), data_.get() + begin_, held);
-      data_ = std::move(larger);
-    } else if (held) {
-      std::memmove(data_.get(), data_.get() + begin_, held);
-    }
-    begin_ = 0;
-    end_ = held;
-  }
-  std::unique_ptr<char[]> data_;
-  size_t capacity_ = 0, begin_ = 0, end_ = 0;
-};
+std::string_view view(const FlatBuffer& buffer) {
+  return {reinterpret_cast<const char*>(buffer.bytes().data()), buffer.size()};
+}
 
 }  // namespace
 
@@ -70,9 +30,9 @@ struct TlsPump::State {
   Secret key;
   bool is_client;
   std::string_view input;  // of the feed() that runs
-  ByteQueue output;
-  ByteQueue plain;
-  ByteQueue early;         // written before the handshake was done
+  FlatBuffer output;
+  FlatBuffer plain;
+  FlatBuffer early;  // written before the handshake was done
   SslHandle ssl;
   base::Status broken;
   bool done = false, peer_closed = false, closed = false;
@@ -102,7 +62,7 @@ int read_input(BIO* bio, char* out, int size) {
 int write_output(BIO* bio, const char* data, int size) {
   auto* state = static_cast<TlsPump::State*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
-  state->output.append({data, static_cast<size_t>(size)});
+  state->output.append(data, static_cast<size_t>(size));
   return size;
 }
 
@@ -124,8 +84,10 @@ SessionHandle session_with_key(SSL* ssl) {
   auto* state = static_cast<TlsPump::State*>(SSL_get_app_data(ssl));
   SessionHandle session(SSL_SESSION_new());
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kSuite);
-  if (!session || !cipher || !SSL_SESSION_set1_master_key(session.get(), state->key.data(), state->key.size()) ||
-      !SSL_SESSION_set_cipher(session.get(), cipher) || !SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION))
+  if (!session || !cipher ||
+      !SSL_SESSION_set1_master_key(session.get(), state->key.data(), state->key.size()) ||
+      !SSL_SESSION_set_cipher(session.get(), cipher) ||
+      !SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION))
     return nullptr;
   return session;
 }
@@ -141,7 +103,8 @@ int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* s
 
 int find_key(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** out) {
   *out = nullptr;
-  if (size != sizeof kIdentity || std::memcmp(identity, kIdentity, size) != 0) return 1;  // unknown: no such key
+  if (size != sizeof kIdentity || std::memcmp(identity, kIdentity, size) != 0)
+    return 1;  // unknown: no such key
   *out = session_with_key(ssl).release();
   return *out != nullptr;
 }
@@ -180,7 +143,8 @@ TlsPump TlsPump::client(const Secret& key) {
   state->key = key;
   state->is_client = true;
   TlsPump pump(std::move(state));
-  (void)pump.feed({});  // puts the first flight into pending_ciphertext(); cannot fail before the peer has spoken
+  (void)pump.feed(
+      {});  // puts the first flight into pending_ciphertext(); cannot fail before the peer has spoken
   return pump;
 }
 
@@ -224,23 +188,23 @@ base::Status TlsPump::State::handshake() {
       return fail(absl::StatusCode::kPermissionDenied, "the peer does not hold the cluster's key");
     done = true;
     OPENSSL_cleanse(key.data(), key.size());
-    base::Status status = encrypt(early.view());
-    early = ByteQueue();
+    base::Status status = encrypt(view(early));
+    early = FlatBuffer();
     return status;
   }
   int error = SSL_get_error(ssl.get(), result);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
-  return fail(absl::StatusCode::kPermissionDenied,
-              base::cat("the TLS handshake failed (", openssl_error(), "): the peer does not hold the cluster's key"));
+  return fail(absl::StatusCode::kPermissionDenied, base::cat("the TLS handshake failed (", openssl_error(),
+                                                             "): the peer does not hold the cluster's key"));
 }
 
 base::Status TlsPump::State::decrypt() {
   while (!peer_closed) {
     ERR_clear_error();
     size_t bytes = 0;
-    int result = SSL_read_ex(ssl.get(), plain.room(kRecord), kRecord, &bytes);
+    int result = SSL_read_ex(ssl.get(), plain.prepare(kRecord), kRecord, &bytes);
     if (result == 1) {
-      plain.added(bytes);
+      plain.commit(bytes);
       continue;
     }
     int error = SSL_get_error(ssl.get(), result);
@@ -249,7 +213,8 @@ base::Status TlsPump::State::decrypt() {
       peer_closed = true;
       return {};
     }
-    return fail(absl::StatusCode::kDataLoss, base::cat("the encrypted stream is damaged (", openssl_error(), ")"));
+    return fail(absl::StatusCode::kDataLoss,
+                base::cat("the encrypted stream is damaged (", openssl_error(), ")"));
   }
   input = {};  // behind the farewell nothing counts
   return {};
@@ -286,14 +251,14 @@ base::Status TlsPump::write(std::string_view plaintext) {
   if (!state.broken.ok()) return state.broken;
   RAYO_CHECK(!state.closed, "nobody writes behind his own close()");
   if (state.done) return state.encrypt(plaintext);
-  state.early.append(plaintext);
+  state.early.append(plaintext.data(), plaintext.size());
   return {};
 }
 
-std::string_view TlsPump::plaintext() const { return state_->plain.view(); }
-void TlsPump::consume(size_t bytes) { state_->plain.take(bytes); }
-std::string_view TlsPump::pending_ciphertext() const { return state_->output.view(); }
-void TlsPump::sent(size_t bytes) { state_->output.take(bytes); }
+std::string_view TlsPump::plaintext() const { return view(state_->plain); }
+void TlsPump::consume(size_t bytes) { state_->plain.consume(bytes); }
+std::string_view TlsPump::pending_ciphertext() const { return view(state_->output); }
+void TlsPump::sent(size_t bytes) { state_->output.consume(bytes); }
 bool TlsPump::handshake_done() const { return state_->done; }
 bool TlsPump::peer_closed() const { return state_->peer_closed; }
 

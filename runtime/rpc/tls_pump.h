@@ -2,12 +2,13 @@
 //
 //   TlsPump pump = TlsPump::client(keys.tls_key(header.nonce));
 //   loop: send(pump.pending_ciphertext()); pump.sent(n);
-//         pump.feed(received);              // an error ends the connection (after sending what is pending: the alert)
+//         pump.feed(received);              // an error ends the connection; say nothing more to such a peer
 //         use(pump.plaintext()); pump.consume(n);
 //
-// Only TLS_AES_128_GCM_SHA256 with an ephemeral key exchange and this pre-shared key is spoken: a peer with another key, or
-// with any certificate, is refused. write() may be called before the handshake is done: it is queued. Feed pieces of up to
-// 256 KiB: what is decrypted is at most what was fed. The caller bounds what it writes by looking at pending_ciphertext().
+// Only TLS_AES_128_GCM_SHA256 with an ephemeral key exchange and this pre-shared key is spoken: a peer with
+// another key, or with any certificate, is refused. write() may be called before the handshake is done: it is
+// queued. Feed pieces of up to 256 KiB: what is decrypted is at most what was fed. The caller bounds what it
+// writes by looking at pending_ciphertext().
 //
 // Views last until the next call on the same pump. One thread at a time.
 #pragma once
@@ -28,8 +29,9 @@ class TlsPump {
   TlsPump& operator=(TlsPump&&) noexcept;
   ~TlsPump();
 
-  // Takes all of what came from the peer. PermissionDenied: the peer does not hold the key (or speaks no TLS);
-  // DataLoss: the stream was tampered with or cut after the handshake. Every later call fails the same way.
+  // Takes all of what came from the peer. PermissionDenied: the peer does not hold the key (or speaks no
+  // TLS); DataLoss: the stream was tampered with or cut after the handshake. Every later call fails the same
+  // way.
   base::Status feed(std::string_view ciphertext);
   // Encrypts, or queues before the handshake is done.
   base::Status write(std::string_view plaintext);

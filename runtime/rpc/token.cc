@@ -91,7 +91,8 @@ base::StatusOr<Token> Token::parse(std::string_view text) {
   size_t dot = text.find('.');
   if (dot == std::string_view::npos)
     return base::failed(absl::StatusCode::kInvalidArgument,
-                        "the join token is malformed: it has no '.' between secret and fingerprint", kTokenStep);
+                        "the join token is malformed: it has no '.' between secret and fingerprint",
+                        kTokenStep);
   Token token;
   RAYO_RETURN_IF_ERROR(read_hex(text.substr(0, dot), "secret", token.secret));
   RAYO_RETURN_IF_ERROR(read_hex(text.substr(dot + 1), "fingerprint", token.fingerprint));
@@ -103,14 +104,17 @@ std::string Token::text() const { return base::cat(hex(secret), '.', hex(fingerp
 Secret Token::data_secret() const { return hkdf(view(secret), {}, "rayo data secret 1"); }
 
 LinkKeys LinkKeys::of_join(const Secret& token_secret) {
-  return {hkdf(view(token_secret), {}, "rayo join header 1"), hkdf(view(token_secret), {}, "rayo join tls 1")};
+  return {hkdf(view(token_secret), {}, "rayo join header 1"),
+          hkdf(view(token_secret), {}, "rayo join tls 1")};
 }
 
 LinkKeys LinkKeys::of_data(const Secret& data_secret) {
   return {hkdf(view(data_secret), {}, "rayo data header 1"), hkdf(view(data_secret), {}, "rayo data tls 1")};
 }
 
-Secret LinkKeys::tls_key(const Nonce& nonce) const { return hkdf(view(tls_secret), view(nonce), "rayo tls psk 1"); }
+Secret LinkKeys::tls_key(const Nonce& nonce) const {
+  return hkdf(view(tls_secret), view(nonce), "rayo tls psk 1");
+}
 
 base::StatusOr<Secret> secret_from_bytes(std::string_view bytes) {
   Secret secret;

@@ -3,11 +3,12 @@
 //   SECRET       32 random bytes, 64 hexadecimal digits: lets a machine join
 //   FINGERPRINT  SHA-256 of the cluster's CA certificate (DER), 64 digits: lets the joiner know the cluster
 //
-//   auto token = Token::parse(text);                  // InvalidArgument says which part is wrong, never the secret itself
-//   LinkKeys keys = LinkKeys::of_join(token->secret);
+//   auto token = Token::parse(text);                  // InvalidArgument says which part is wrong, never the
+//   secret itself LinkKeys keys = LinkKeys::of_join(token->secret);
 //
-// Two secrets, two sets of keys: the token's secret opens a join only; the data secret (that every worker and driver holds)
-// opens connections between processes only, and from it nobody gets back to the token. Values; any thread.
+// Two secrets, two sets of keys: the token's secret opens a join only; the data secret (that every worker and
+// driver holds) opens connections between processes only, and from it nobody gets back to the token. Values;
+// any thread.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@ struct Token {
   // Surrounding white space is ignored, capitals are taken.
   static base::StatusOr<Token> parse(std::string_view text);
   std::string text() const;
-  // What workers, drivers and nodes hold; the head derives it once, keeps it (a rotated token leaves it as it is) and tells it
-  // in Registered, Welcome and JoinResult.
+  // What workers, drivers and nodes hold; the head derives it once, keeps it (a rotated token leaves it as it
+  // is) and tells it in Registered, Welcome and JoinResult.
   Secret data_secret() const;
 };
 
