@@ -1,16 +1,18 @@
-// The doorbell of a process: one shared page and two eventfds by which its peers on the same node tell it that a ring holds
-// something. Idle peers cost nothing: a peer is one bit.
+// The doorbell of a process: one shared page and two eventfds by which its peers on the same node tell it
+// that a ring holds something. Idle peers cost nothing: a peer is one bit.
 //
 //   auto mine = Doorbell::create();                                  // once a process
 //   hello_fds = {mine->page_fd(), mine->main_fd(), mine->service_fd()};
 //   auto theirs = PeerDoorbell::map({page, main, service});          // from PeerLink's descriptors
 //   theirs->ring(my_bit, urgent);                                    // after the ring's tail was stored
 //
-// The raylet maps each process's page too: it rings the bit of a dead peer after it marked that peer's rings closed.
+// The raylet maps each process's page too: it rings the bit of a dead peer after it marked that peer's rings
+// closed.
 //
-// Order of stores (facts_call_path.md), all sequentially consistent: the ringer sets its bit, then looks at `armed`; the sleeper
-// sets `armed`, then looks at the bits. The ringer writes the eventfd first and clears `armed` after, so that a ringer that is
-// killed in between hangs nobody. The eventfds are edge-triggered in epoll and never read.
+// Order of stores (facts_call_path.md), all sequentially consistent: the ringer sets its bit, then looks at
+// `armed`; the sleeper sets `armed`, then looks at the bits. The ringer writes the eventfd first and clears
+// `armed` after, so that a ringer that is killed in between hangs nobody. The eventfds are edge-triggered in
+// epoll and never read.
 //
 // Everything in the page can be overwritten by a hostile peer: nothing here is an index or a length.
 #pragma once
@@ -30,7 +32,8 @@ inline constexpr uint32_t kDoorbellBits = 1024;  // peers of one process on its 
 struct DoorbellPage {
   static constexpr size_t kWords = kDoorbellBits / 64;
   alignas(64) std::array<std::atomic<uint64_t>, kWords> ready;
-  // generation << 2 | who sleeps: 0 nobody, 1 the main thread (in epoll), 2 only the service thread (user code runs).
+  // generation << 2 | who sleeps: 0 nobody, 1 the main thread (in epoll), 2 only the service thread (user
+  // code runs).
   alignas(64) std::atomic<uint64_t> armed;
   // Odd while no thread of the process drives its rings, so while user code runs; counts up.
   alignas(64) std::atomic<uint64_t> busy;
@@ -70,7 +73,8 @@ class Doorbell {
   void disarm() { page_->armed.store(0, std::memory_order_seq_cst); }
   // Clears only the state that says that user code runs.
   void disarm_service() {
-    if ((page_->armed.load(std::memory_order_relaxed) & 3) == static_cast<uint64_t>(Sleeping::kServiceOnly)) disarm();
+    if ((page_->armed.load(std::memory_order_relaxed) & 3) == static_cast<uint64_t>(Sleeping::kServiceOnly))
+      disarm();
   }
   // True where any bit of the first `words` words is set.
   bool any(size_t words) const {
@@ -106,13 +110,17 @@ class PeerDoorbell {
   // Refuses a page that could shrink under us (its seals are checked) and sets the eventfds non-blocking.
   static base::StatusOr<PeerDoorbell> map(DoorbellFds fds);
 
-  // Sets `bit` and wakes the peer where it sleeps: its main thread, or for an urgent frame its service thread while its user
-  // code runs. The ring's tail was stored before.
+  // Sets `bit` and wakes the peer where it sleeps: its main thread, or for an urgent frame its service thread
+  // while its user code runs. The ring's tail was stored before.
   void ring(uint32_t bit, bool urgent);
 
-  // Before an urgent sender sleeps: makes sure that the peer's service thread looks where its main thread may not, because it
-  // went into user code after the bit was set.
+  // Before an urgent sender sleeps: makes sure that the peer's service thread looks where its main thread may
+  // not, because it went into user code after the bit was set.
   void kick(uint32_t bit);
+
+  // The net under the wake-ups: sets the bit and writes both eventfds whatever the page says, since a third
+  // process may have overwritten it. For a peer that has not read what lies there for 100 ms.
+  void ring_regardless(uint32_t bit);
 
   uint32_t core() const { return page_->core.load(std::memory_order_relaxed); }
 

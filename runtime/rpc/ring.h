@@ -1,19 +1,22 @@
-// The memory between two processes of one node: two single-producer rings of 64 KiB, one each way, in one memfd.
+// The memory between two processes of one node: two single-producer rings of 64 KiB, one each way, in one
+// memfd.
 //
 //   raylet:   auto pair = RingPair::create();                   // pair.fd goes to both sides with PeerLink
-//             pair.closed_mark.close();                         // when one side was reaped; then ring the other's doorbell
+//             pair.closed_mark.close();                         // when one side was reaped; then ring the
+//             other's doorbell
 //   a side:   auto memory = RingMemory::map(fd);
 //             RingWriter out(memory->ring(first ? 0 : 1));      // the side with `first` writes ring 0
 //             RingReader in(memory->ring(first ? 1 : 0));
 //             if (out.push(header, parts) == Push::kDone) { out.publish(); doorbell.ring(my_bit, urgent); }
 //
-// A record is a frame (64-byte header, body) padded to 8 bytes; it may wrap. Each side keeps its own indices private and treats
-// what the other publishes as a claim: an index that cannot be, or a header that is none, makes the ring corrupt, and the peer
-// is dealt with as dead; never a crash, never a hang. The reader copies whole runs out of the ring before it looks at them.
+// A record is a frame (64-byte header, body) padded to 8 bytes; it may wrap. Each side keeps its own indices
+// private and treats what the other publishes as a claim: an index that cannot be, or a header that is none,
+// makes the ring corrupt, and the peer is dealt with as dead; never a crash, never a hang. The reader copies
+// whole runs out of the ring before it looks at them.
 //
-// Credit: the reader publishes its head every 16 KiB and at that moment looks at `want`; a writer without room sets `want`, then
-// looks at head again. No wake-up is lost, since a frame in a ring is at most half of it (kMaxRingFrame).
-// One thread at a time uses a writer or reader (the process's baton).
+// Credit: the reader publishes its head every 16 KiB and at that moment looks at `want`; a writer without
+// room sets `want`, then looks at head again. No wake-up is lost, since a frame in a ring is at most half of
+// it (kMaxRingFrame). One thread at a time uses a writer or reader (the process's baton).
 #pragma once
 
 #include <atomic>
@@ -93,10 +96,11 @@ class RingWriter {
  public:
   explicit RingWriter(RingView ring) : ring_(ring) {}
 
-  // Copies a frame behind the last one; the reader sees it after publish(). `header.length` is the sum of the parts; header and
-  // body are at most kMaxRingFrame.
+  // Copies a frame behind the last one; the reader sees it after publish(). `header.length` is the sum of the
+  // parts; header and body are at most kMaxRingFrame.
   Push push(const FrameHeader& header, std::span<const Bytes> parts);
-  // Copies as many whole records of `records` (as laid out in the ring) as fit; `taken` is their size in bytes.
+  // Copies as many whole records of `records` (as laid out in the ring) as fit; `taken` is their size in
+  // bytes.
   Push push_records(Bytes records, size_t& taken);
 
   bool unpublished() const { return tail_ != published_; }
@@ -113,7 +117,9 @@ class RingWriter {
 
  private:
   bool refresh();
-  bool room(uint64_t bytes) { return tail_ - head_ + bytes <= kRingBytes || (refresh() && tail_ - head_ + bytes <= kRingBytes); }
+  bool room(uint64_t bytes) {
+    return tail_ - head_ + bytes <= kRingBytes || (refresh() && tail_ - head_ + bytes <= kRingBytes);
+  }
   void copy_in(const void* from, size_t bytes);
 
   RingView ring_;
@@ -128,8 +134,8 @@ class RingReader {
   explicit RingReader(RingView ring) : ring_(ring) {}
 
   bool pending() const { return ring_.header->tail.load(std::memory_order_acquire) != head_; }
-  // Appends everything that the writer published to `out` (whole records, by the writer's word; the frames in it are checked by
-  // whoever parses it). False: the ring is corrupt.
+  // Appends everything that the writer published to `out` (whole records, by the writer's word; the frames in
+  // it are checked by whoever parses it). False: the ring is corrupt.
   bool drain(FlatBuffer& out);
   // After drain: true where the writer waits for room and is to be rung.
   bool writer_waits();

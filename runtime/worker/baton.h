@@ -1,5 +1,6 @@
-// The process's one lock: three states in a futex word (free, held, held and somebody waits). Meets std::lock_guard and
-// std::unique_lock. 13-17 ns without contention; `contended` lets a spinning holder make way.
+// The process's one lock: three states in a futex word (free, held, held and somebody waits). Meets
+// std::lock_guard and std::unique_lock. 13-17 ns without contention; `contended` lets a spinning holder make
+// way.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,8 @@ class Baton {
  public:
   void lock() {
     uint32_t free = 0;
-    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) lock_slowly();
+    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed))
+      lock_slowly();
   }
   bool try_lock() {
     uint32_t free = 0;

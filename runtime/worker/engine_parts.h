@@ -1,0 +1,80 @@
+// What an Engine is made of: known to engine.cc (waiting and running) and service_thread.cc (standing in for
+// it).
+#pragma once
+
+#include <atomic>
+#include <pthread.h>
+
+#include "runtime/base/fd.h"
+#include "runtime/worker/engine.h"
+#include "runtime/worker/peer_table.h"
+#include "runtime/worker/post_queue.h"
+#include "runtime/worker/waiters.h"
+
+namespace rayo::worker {
+
+// The thread that moves things while no thread waits. It sleeps on its own eventfd and, by one shot at a
+// time, on the sockets.
+struct ServiceState {
+  std::atomic<bool> running{false};
+  pthread_t thread{};
+  base::Fd epoll;
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> posted{false};  // a post has woken it and it has not yet found the queue empty
+  bool sockets_armed = false;       // under the baton, as all below
+  base::TimePoint wakes_at = base::kForever;
+};
+
+struct Engine::Parts {
+  Parts(Baton& lock, Sink& to, rpc::Doorbell bell, const base::Clock& time);
+
+  // ---- moving things; under the baton ----
+  // Posted items, rings, and at times sockets and deadlines. True: there was something to do.
+  bool turn();
+  bool turn_sockets_and_deadlines();
+  void run_deadlines(base::TimePoint now);
+  void flush_and_kick();
+  // Wakes each thread whose condition holds, the sleeping driver included.
+  void wake_ready();
+
+  // ---- driving: by the one thread for which `driving` is true ----
+  bool drive(bool (*ready)(void*), void* context, base::TimePoint deadline, PeerId peer);
+  bool wait_behind(bool (*ready)(void*), void* context, base::TimePoint deadline);
+  // Spins at most 5 us where the peer runs on another core. True: there is something.
+  bool spin(PeerId peer);
+  // Arms, gives up the baton, sleeps in epoll, takes it again.
+  void sleep(base::TimePoint deadline);
+  bool anything() const { return doorbell.any(peers.words()) || peers.has_news() || !posts.empty(); }
+  // How long a sleep that starts now may last; negative: no end. `net`: 100 ms is the reason.
+  base::Duration sleep_span(base::TimePoint deadline, bool& net);
+  void note_core();
+
+  // ---- the service thread ----
+  void serve();  // its whole life
+  void serve_turn();
+  void serve_instead(uint64_t& wakes_seen);
+  base::Duration service_span();
+  bool run_posts();
+  void watch_sockets();  // arms the sockets' one shot
+  void plan_service();   // wakes it where a deadline is nearer than its sleep
+
+  Baton& baton;
+  Sink& sink;
+  rpc::Doorbell doorbell;
+  const base::Clock& clock;
+  PeerTable peers;
+  Waiters waiters;
+  PostQueue posts;
+  ServiceState service;
+  base::Fd epoll;  // of the driving thread: main eventfd and the sockets' epoll
+  std::atomic<bool> interrupted{false};
+  bool driving = false;
+  bool (*driver_ready)(void*) = nullptr;
+  void* driver_context = nullptr;
+  bool asleep = false;  // the driving thread is in epoll_wait
+  uint64_t wakes = 0;   // of the driving thread, and each time it begins to drive
+  uint32_t work = 0;    // turns since sockets and deadlines were looked at
+  uint32_t runs = 0;    // user calls since the last turn
+};
+
+}  // namespace rayo::worker

@@ -1,0 +1,148 @@
+// The service thread: moves rings, sockets and deadlines while no thread of the process waits in the engine.
+//
+// It is woken by its eventfd (urgent frames while user code runs, posts, nearer deadlines) and by sockets.
+// Socket events reach the driving thread too; so that a busy connection does not wake both each time, the
+// sockets are watched by one shot, and after a shot that found the driving thread at work they are watched
+// again only when that thread has rested for a tick.
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <mutex>
+#include <sys/epoll.h>
+
+#include "runtime/base/check.h"
+#include "runtime/worker/engine_parts.h"
+
+namespace rayo::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 2ms;   // until the sockets are watched again, and between two batches of posts
+constexpr auto kNet = 100ms;  // the longest sleep while anything is outstanding
+
+timespec as_timespec(base::Duration span) {
+  return {static_cast<time_t>(span.count() / 1'000'000'000), static_cast<long>(span.count() % 1'000'000'000)};
+}
+
+}  // namespace
+
+void Engine::Parts::watch_sockets() {
+  if (!service.running || service.sockets_armed) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.fd = peers.sockets_fd();
+  ::epoll_ctl(service.epoll.get(), EPOLL_CTL_MOD, peers.sockets_fd(), &event);
+  service.sockets_armed = true;
+}
+
+void Engine::Parts::plan_service() {
+  if (service.running && sink.next_deadline() < service.wakes_at) doorbell.wake_service();
+}
+
+// Everything that is there, on behalf of the threads that are in user code; then armed, so that the next
+// urgent frame wakes it.
+void Engine::Parts::serve_turn() {
+  do {
+    turn();
+    turn_sockets_and_deadlines();
+    flush_and_kick();
+    doorbell.arm(rpc::Sleeping::kServiceOnly);
+  } while (anything());
+}
+
+// The queue is run to its end before posters are told that the next one has to wake this thread.
+bool Engine::Parts::run_posts() {
+  const bool ran = posts.run();
+  if (ran) return true;  // the next batch in a tick, without being woken for each
+  service.posted.store(false);
+  return !posts.empty() && !service.posted.exchange(true) && posts.run();
+}
+
+// What one wake-up asks for.
+void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
+  doorbell.page().kicked.store(0, std::memory_order_seq_cst);  // before it looks
+  run_posts();
+  if (!driving) {
+    serve_turn();
+    watch_sockets();
+    return;
+  }
+  // The driving thread sleeps in epoll or is about to take the baton: it polls before it does anything else,
+  // so rings and sockets are its own. Posts and deadlines that came since it fell asleep are not known to it.
+  run_deadlines(clock.now());
+  flush_and_kick();
+  wake_ready();
+  if (wakes_seen == wakes) watch_sockets();
+  wakes_seen = wakes;
+}
+
+// How long the service thread may sleep; negative: no end.
+base::Duration Engine::Parts::service_span() {
+  base::Duration span{-1};
+  if (!service.sockets_armed || service.posted.load()) span = kTick;
+  if (span < base::Duration::zero() && !driving && sink.outstanding()) span = kNet;
+  service.wakes_at = sink.next_deadline();
+  if (service.wakes_at == base::kForever) return span;
+  const base::Duration left = std::max<base::Duration>(service.wakes_at - clock.now(), driving ? kTick : 0ms);
+  return span < base::Duration::zero() ? left : std::min(span, left);
+}
+
+void Engine::Parts::serve() {
+  std::array<epoll_event, 2> events;
+  uint64_t wakes_seen = 0;
+  std::unique_lock hold(baton);
+  while (!service.stopping.load()) {
+    const base::Duration span = service_span();
+    hold.unlock();
+    const timespec limit = as_timespec(span);
+    const int count = ::epoll_pwait2(service.epoll.get(), events.data(), events.size(),
+                                     span < base::Duration::zero() ? nullptr : &limit, nullptr);
+    hold.lock();
+    for (int i = 0; i < count; ++i)
+      if (events[i].data.fd == peers.sockets_fd()) service.sockets_armed = false;
+    if (count == 0 && span == kNet) peers.scan_rings(true);
+    serve_instead(wakes_seen);
+  }
+}
+
+void Engine::start_service() {
+  Parts& parts = *parts_;
+  if (parts.service.running.load()) return;
+  parts.service.epoll = base::Fd(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.fd = parts.doorbell.service_fd();
+  ::epoll_ctl(parts.service.epoll.get(), EPOLL_CTL_ADD, parts.doorbell.service_fd(), &event);
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.fd = parts.peers.sockets_fd();
+  ::epoll_ctl(parts.service.epoll.get(), EPOLL_CTL_ADD, parts.peers.sockets_fd(), &event);
+  parts.service.sockets_armed = true;
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto life = [](void* engine) -> void* {
+    static_cast<Parts*>(engine)->serve();
+    return nullptr;
+  };
+  parts.service.posted.store(true);  // so that it looks at what was posted before it lived
+  parts.service.running.store(true);
+  const int error = ::pthread_create(&parts.service.thread, nullptr, life, &parts);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  RAYO_CHECK(error == 0, "a process that could map its rings can start one thread");
+  ::pthread_setname_np(parts.service.thread, "rayo-service");
+}
+
+Engine::~Engine() {
+  Parts& parts = *parts_;
+  if (parts.service.running.load()) {
+    parts.service.stopping.store(true);
+    parts.doorbell.wake_service();
+    ::pthread_join(parts.service.thread, nullptr);
+  }
+  std::lock_guard hold(baton_);
+  parts.posts.run();
+}
+
+}  // namespace rayo::worker
