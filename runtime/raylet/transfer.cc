@@ -13,7 +13,7 @@
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/transfer_link.h"
-#include "runtime/rpc/address.h"
+#include "runtime/base/address.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/frame.h"
 
@@ -85,7 +85,7 @@ base::Status receive_into(TransferLink& link, int arena_fd, int64_t offset, int6
 
 // Dials, asks, receives. A failure that the holder told comes as a value, all else as a status.
 base::StatusOr<std::optional<proto::Failure>> run_pull(const Transfer::Pull& pull, const rpc::LinkKeys& keys, int arena_fd) {
-  RAYO_ASSIGN_OR_RETURN(rpc::HostPort address, rpc::parse_host_port(pull.holder));
+  RAYO_ASSIGN_OR_RETURN(base::HostPort address, base::parse_host_port(pull.holder));
   RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(address, base::deadline_after(base::system_clock().now(), kDial)));
   rpc::DataHeader hello = rpc::make_data_header(rpc::LinkKind::kData, pull.tls, {}, keys);
   TransferLink clear(base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)), std::nullopt, Transfer::kStall);
