@@ -1,0 +1,89 @@
+#include "runtime/head/actor_requests.h"
+
+#include "runtime/base/text.h"
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::head {
+
+using base::cat;
+using Creation = ActorDirectory::Creation;
+
+namespace {
+
+proto::RelayReply refused(proto::Failure why) {
+  proto::RelayReply out;
+  *out.mutable_failure() = std::move(why);
+  return out;
+}
+
+proto::RelayReply unknown(ActorId id) {
+  return refused(failure(proto::ACTOR_DIED, cat("no actor ", id.hex(), ": it died long ago, or never was")));
+}
+
+}  // namespace
+
+ActorDirectory::Created ActorRequests::create(NodeId node, const proto::CreateActor& request, Outcome& out) {
+  auto job = rpc::from_proto<JobId>(request.spec().job());
+  auto id = rpc::from_proto<ActorId>(request.spec().actor());
+  if (state_.jobs.ended(job) && !state_.actors.find(id)) {
+    return {Creation::kRefused, id, failure(proto::CANCELLED, "its job has ended")};
+  }
+  ActorChanges changes;
+  auto created = state_.actors.create(request, node, state_.now_us(), changes);
+  placer_.settle(std::move(changes), out);
+  return created;
+}
+
+void ActorRequests::admit(ActorId id, Outcome& out) {
+  ActorChanges changes;
+  state_.actors.admit(id, changes);
+  placer_.settle(std::move(changes), out);
+  placer_.pump(out);
+}
+
+proto::RelayReply ActorRequests::info(ActorId id) const {
+  const auto* actor = state_.actors.find(id);
+  if (!actor) return unknown(id);
+  proto::RelayReply out;
+  *out.mutable_actor() = actor->info;
+  if (const auto* waiting = state_.queue.find_actor(id)) {
+    for (auto& reason : state_.queue.reasons(*waiting, state_.nodes)) *out.mutable_actor()->add_reasons() = std::move(reason);
+  }
+  return out;
+}
+
+proto::RelayReply ActorRequests::watch(NodeId node, const proto::WatchActor& request) {
+  auto id = rpc::from_proto<ActorId>(request.actor());
+  state_.actors.watch(id, node);
+  return info(id);
+}
+
+proto::RelayReply ActorRequests::unwatch(NodeId node, const proto::UnwatchActor& request) {
+  state_.actors.unwatch(rpc::from_proto<ActorId>(request.actor()), node);
+  return {};
+}
+
+proto::RelayReply ActorRequests::find(NodeId node, const proto::FindActor& request) {
+  auto id = state_.actors.named(request.namespace_(), request.name());
+  if (!id) {
+    return refused(failure(proto::INVALID, cat("no actor '", request.name(), "' in the namespace '", request.namespace_(), "'"),
+                           "`rayo list actors` shows the names; a name is free again when its actor dies"));
+  }
+  proto::ActorHandles held;
+  rpc::to_proto(*id, held.add_held());
+  ActorChanges none;
+  state_.actors.handles(node, held, state_.now_us(), none);
+  return info(*id);
+}
+
+proto::RelayReply ActorRequests::kill(const proto::KillActor& request, Outcome& out) {
+  auto id = rpc::from_proto<ActorId>(request.actor());
+  const auto* actor = state_.actors.find(id);
+  if (!actor) return unknown(id);
+  ActorChanges changes;
+  state_.actors.end(id, death_record(proto::KILLED, {}, "it was killed by rayo::kill", state_.now_us()), nullptr, changes);
+  placer_.settle(std::move(changes), out);
+  return info(id);
+}
+
+}  // namespace rayo::head

@@ -1,0 +1,146 @@
+#include "runtime/head/placement_queue.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/rpc/proto_demand.h"
+
+namespace rayo::head {
+
+uint64_t PlacementQueue::add(Waiting item, base::TimePoint now) {
+  item.ticket = next_ticket_++;
+  item.since = now;
+  item.shape = scheduler::shape_key(item.demand);
+  items_.push_back(std::move(item));
+  return items_.back().ticket;
+}
+
+void PlacementQueue::put_back(Waiting item, NodeId refused_by, std::vector<proto::Reason> reasons, base::TimePoint now) {
+  if (refused_by) {
+    item.refused[refused_by] = base::deadline_after(now, kRefusalHolds);
+    item.refusal = std::move(reasons);
+  }
+  auto at = std::ranges::find_if(items_, [&](const Waiting& other) { return other.ticket > item.ticket; });
+  items_.insert(at, std::move(item));
+}
+
+void PlacementQueue::remove_actor(ActorId actor) {
+  items_.remove_if([&](const Waiting& item) { return item.actor == actor; });
+}
+
+void PlacementQueue::remove(uint64_t ticket) {
+  items_.remove_if([&](const Waiting& item) { return item.ticket == ticket; });
+}
+
+namespace {
+
+template <class Predicate>
+std::vector<Waiting> take_if(std::list<Waiting>& items, Predicate predicate) {
+  std::vector<Waiting> out;
+  for (auto at = items.begin(); at != items.end();) {
+    if (predicate(*at)) {
+      out.push_back(std::move(*at));
+      at = items.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Waiting> PlacementQueue::remove_job(JobId job) {
+  return take_if(items_, [&](const Waiting& item) { return !item.is_actor() && item.job == job; });
+}
+
+bool PlacementQueue::place_one(Waiting& item, NodeTable& nodes, base::TimePoint now, std::vector<Placed>& out) {
+  std::erase_if(item.refused, [&](const auto& entry) { return entry.second <= now; });
+  std::vector<NodeId> avoid;
+  for (const auto& [node, until] : item.refused) avoid.push_back(node);
+  auto node = scheduler::place(item.demand, nodes.view(), {.prefer = item.prefer, .seed = ++seed_, .avoid = avoid});
+  if (!node) return false;
+  auto reserved = nodes.reserve(*node, item.demand, item.count);
+  if (!reserved) return false;
+  out.push_back({std::move(item), *node, *reserved});
+  return true;
+}
+
+std::vector<Placed> PlacementQueue::pump(NodeTable& nodes, base::TimePoint now) {
+  std::vector<Placed> out;
+  std::set<std::string> hopeless;  // shapes that fit nowhere in this round
+  for (auto at = items_.begin(); at != items_.end();) {
+    if (at->not_before > now || hopeless.contains(at->shape)) {
+      ++at;
+    } else if (place_one(*at, nodes, now, out)) {
+      const auto& placed = out.back();
+      if (placed.item.is_actor()) nodes.weigh(placed.item.actor, placed.node, scheduler::soft_load(placed.item.demand));
+      at = items_.erase(at);
+    } else {
+      if (at->refused.empty()) hopeless.insert(at->shape);
+      ++at;
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// Answers could_ever_hold() once for each shape.
+class Hopes {
+ public:
+  explicit Hopes(const NodeTable& nodes) : nodes_(nodes) {}
+  bool none_for(const Waiting& item) {
+    auto [at, fresh] = known_.try_emplace(item.shape, false);
+    if (fresh) at->second = !could_ever_hold(item.demand, nodes_.view());
+    return at->second;
+  }
+
+ private:
+  const NodeTable& nodes_;
+  std::map<std::string, bool> known_;
+};
+
+}  // namespace
+
+std::vector<Waiting> PlacementQueue::unschedulable(const NodeTable& nodes, base::TimePoint now) {
+  Hopes hopes(nodes);
+  return take_if(items_, [&](const Waiting& item) {
+    auto limit = std::chrono::milliseconds(item.message.schedule_timeout_ms());
+    return limit > 0ms && now >= base::deadline_after(item.since, limit) && hopes.none_for(item);
+  });
+}
+
+std::vector<Waiting> PlacementQueue::unasked(base::TimePoint now) {
+  return take_if(items_, [&](const Waiting& item) { return item.asked_until <= now; });
+}
+
+std::vector<const Waiting*> PlacementQueue::notices(const NodeTable& nodes, base::TimePoint now) {
+  std::vector<const Waiting*> out;
+  Hopes hopes(nodes);
+  for (auto& item : items_) {
+    if (item.told || now < item.since + kNoticeAfter || !hopes.none_for(item)) continue;
+    item.told = true;
+    out.push_back(&item);
+  }
+  return out;
+}
+
+Waiting* PlacementQueue::find(uint64_t ticket) {
+  auto found = std::ranges::find(items_, ticket, &Waiting::ticket);
+  return found == items_.end() ? nullptr : &*found;
+}
+
+const Waiting* PlacementQueue::find_actor(ActorId actor) const {
+  auto found = std::ranges::find(items_, actor, &Waiting::actor);
+  return found == items_.end() ? nullptr : &*found;
+}
+
+std::vector<proto::Reason> PlacementQueue::reasons(const Waiting& item, const NodeTable& nodes) const {
+  std::vector<proto::Reason> out;
+  for (const auto& reason : scheduler::explain(item.demand, nodes.view())) rpc::to_proto(reason, &out.emplace_back());
+  if (out.empty()) out = item.refusal;
+  return out;
+}
+
+}  // namespace rayo::head
