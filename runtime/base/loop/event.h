@@ -173,6 +173,7 @@ class TaskGroup {
 
  private:
   friend struct FiberRecord;
+  friend class Loop;
   struct State;
   std::shared_ptr<State> state_;
 };

@@ -2,12 +2,11 @@
 // run().
 //
 //   base::Loop loop;
-//   loop.spawn("main", [&] {                      // a fiber: reads top to bottom, waits as if it were a
-//   thread
+//   loop.spawn("main", [&] {       // a fiber: reads top to bottom, waits as if it were a thread
 //     base::sleep_for(100ms);
 //     loop.stop();
 //   });
-//   loop.run();                                   // returns when stopped and every fiber has ended
+//   loop.run();                    // returns when stopped and every fiber has ended
 //
 // Threads: spawn, every, after and all waits (event.h, socket.h) belong to the loop thread; post, defer and
 // stop may be called from any thread. One Loop a thread; several loops in a process are fine.
@@ -98,7 +97,8 @@ class Loop {
 
  private:
   friend class TaskGroup;
-  friend struct FiberWait;
+  friend class WaitList;
+  friend class Timer;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -31,6 +31,8 @@ struct PeerCredentials {
   gid_t gid = 0;
 };
 
+StatusOr<PeerCredentials> peer_credentials(int fd);
+
 class Stream {
  public:
   // Takes a connected stream socket (unix or TCP), made non-blocking.
@@ -95,6 +97,7 @@ class Acceptor {
 // Paths over 107 bytes go by /proc/self/fd. Who connects under another uid (root aside) is turned away.
 class UnixListener {
  public:
+  // AlreadyExists: somebody answers at that path.
   static StatusOr<std::unique_ptr<UnixListener>> open(Loop& loop, const Path& path);
   ~UnixListener();  // removes the file
   // A connection of our own uid. Binds again where the file has been removed from under us.
@@ -104,8 +107,11 @@ class UnixListener {
 
  private:
   UnixListener(Loop& loop, Path path, Fd fd);
+  void bind_again_where_removed();
+  uint64_t path_inode() const;
   Loop& loop_;
   Path path_;
+  uint64_t inode_ = 0;  // of the socket file
   std::unique_ptr<Acceptor> acceptor_;
 };
 
