@@ -31,7 +31,8 @@ struct Stream::State : std::enable_shared_from_this<State> {
   };
 
   State(Loop& owner, Fd fd) : loop(owner), watch(owner, std::move(fd)) {}
-  StatusOr<size_t> receive(std::span<std::byte> out);
+  StatusOr<size_t> receive(std::span<std::byte> out, int flags);
+  StatusOr<size_t> read(std::span<std::byte> out, int flags, TimePoint deadline);
   Status keep_descriptors(msghdr& header);
   void pump();
   ssize_t send_front();
@@ -70,7 +71,7 @@ Status Stream::State::keep_descriptors(msghdr& header) {
 }
 
 // One recvmsg; kDeadlineExceeded stands for "nothing there yet".
-StatusOr<size_t> Stream::State::receive(std::span<std::byte> out) {
+StatusOr<size_t> Stream::State::receive(std::span<std::byte> out, int flags) {
   alignas(cmsghdr) char control[CMSG_SPACE(kDescriptorsPerMessage * sizeof(int))];
   iovec piece{out.data(), out.size()};
   msghdr header{};
@@ -80,7 +81,7 @@ StatusOr<size_t> Stream::State::receive(std::span<std::byte> out) {
   header.msg_controllen = sizeof control;
   ssize_t count = 0;
   do {
-    count = ::recvmsg(watch.fd(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    count = ::recvmsg(watch.fd(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | flags);
   } while (count < 0 && errno == EINTR);
   if (count >= 0) {
     RAYO_RETURN_IF_ERROR(keep_descriptors(header));
@@ -91,26 +92,32 @@ StatusOr<size_t> Stream::State::receive(std::span<std::byte> out) {
   return failed(absl::StatusCode::kUnavailable, message(failed_errno(errno, "connection broken")));
 }
 
-StatusOr<size_t> Stream::read_some(std::span<std::byte> out, TimePoint deadline) {
-  auto state = state_;
+StatusOr<size_t> Stream::State::read(std::span<std::byte> out, int flags, TimePoint deadline) {
   while (true) {
-    if (!state->broken.ok()) return state->broken;
+    if (!broken.ok()) return broken;
     if (fiber_cancelled()) return absl::CancelledError("cancelled");
-    auto count = state->receive(out);
+    auto count = receive(out, flags);
     if (count.ok()) {
-      if (++state->reads_in_turn % kReadsPerTurn == 0) yield_fiber();
+      if (++reads_in_turn % kReadsPerTurn == 0) yield_fiber();
       return count;
     }
     if (!absl::IsDeadlineExceeded(count.status())) {
-      state->fail(count.status());
+      fail(count.status());
       return count;
     }
-    state->reads_in_turn = 0;
-    if (Status ready = state->watch.wait_readable(deadline); !ready.ok()) {
-      if (!state->broken.ok()) return state->broken;
-      return ready;
-    }
+    reads_in_turn = 0;
+    if (Status ready = watch.wait_readable(deadline); !ready.ok()) return broken.ok() ? ready : broken;
   }
+}
+
+StatusOr<size_t> Stream::read_some(std::span<std::byte> out, TimePoint deadline) {
+  auto state = state_;  // the stream may be closed and go while this fiber waits
+  return state->read(out, 0, deadline);
+}
+
+StatusOr<size_t> Stream::peek(std::span<std::byte> out, TimePoint deadline) {
+  auto state = state_;
+  return state->read(out, MSG_PEEK, deadline);
 }
 
 Status Stream::read_exact(std::span<std::byte> out, TimePoint deadline) {

@@ -233,7 +233,9 @@ TEST(UnixListener, BindsAgainWhereItsFileWasRemoved) {
     TimePoint limit = current_loop()->deadline(20s);
     while (!accepted && current_loop()->now() < limit) {
       auto client = connect_unix(path);
-      if (client.ok()) EXPECT_TRUE(group.join(limit));
+      if (client.ok()) {
+        EXPECT_TRUE(group.join(limit));
+      }
       sleep_for(20ms);
     }
     EXPECT_TRUE(accepted);
