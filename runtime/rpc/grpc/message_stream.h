@@ -23,6 +23,8 @@ class ByteStream {
   virtual ~ByteStream() = default;
   virtual base::StatusOr<std::optional<std::string>> read(base::TimePoint deadline) = 0;
   virtual base::Status write(std::string message, base::TimePoint deadline) = 0;
+  // The one reply of a call: it goes out with the call's end.
+  virtual base::Status write_last(std::string message) = 0;
   // Set once the call is over: cancelled, broken, or ended by the other side.
   virtual base::Event& gone() = 0;
 };
@@ -52,6 +54,7 @@ class MessageStream {
   base::Status write(const Out& message, base::TimePoint deadline = base::kForever) {
     return bytes_.write(message.SerializeAsString(), deadline);
   }
+  base::Status write_last(const Out& message) { return bytes_.write_last(message.SerializeAsString()); }
   base::Event& gone() { return bytes_.gone(); }
 
  private:

@@ -32,12 +32,13 @@ class Port {
  public:
   // Listens on binding.host, on binding.data_host where set, and on loopback (127.0.0.1, and ::1 for a v6
   // host), all with one port number. A port that is taken moves to a free one with a note, or with port_fixed
-  // is an AlreadyExists error that names who holds it. Before its handlers can do anything, set_handlers()
-  // may come later: until then connections wait.
+  // is an AlreadyExists error that names who holds it. In a fiber.
+  // Without handlers it listens and lets who connects wait until serve().
   static base::StatusOr<std::unique_ptr<Port>> open(base::Loop& loop, const base::Binding& binding,
-                                                    PortHandlers handlers);
-  ~Port();
-  // Loop thread; stops listening.
+                                                    PortHandlers handlers = {});
+  ~Port();  // close()
+  void serve(PortHandlers handlers);
+  // In a fiber; stops listening.
   void close();
   int port() const;
   // As told to others: binding.advertise where given, else HOST:PORT.

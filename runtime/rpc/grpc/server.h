@@ -70,7 +70,7 @@ class Service {
       auto request = read_one(stream, call);
       if (!request.ok()) return request.status();
       base::StatusOr<Response> response = handler(*request, call);
-      return response.ok() ? stream.write(*response, call.deadline()) : response.status();
+      return response.ok() ? stream.write_last(*response) : response.status();
     });
   }
   // handler: (const Request&, MessageStream<Request, Response>& writer, Call&) -> Status
@@ -90,7 +90,7 @@ class Service {
     add(method.path, method.access, [handler = std::move(handler)](ByteStream& bytes, Call& call) mutable {
       MessageStream<Request, Response> stream(bytes);
       base::StatusOr<Response> response = handler(stream, call);
-      return response.ok() ? stream.write(*response, call.deadline()) : response.status();
+      return response.ok() ? stream.write_last(*response) : response.status();
     });
   }
   // handler: (MessageStream<Request, Response>&, Call&) -> Status
