@@ -65,7 +65,7 @@ StatusOr<Fd> bind_unix(const Path& path) {
 
 struct Acceptor::State {
   State(Loop& owner, Fd fd) : loop(owner), watch(owner, std::move(fd)), spare(open_spare()) {}
-  bool turn_one_away();
+  Status make_room(TimePoint deadline);
 
   Loop& loop;
   FdWatch watch;
@@ -74,16 +74,23 @@ struct Acceptor::State {
   uint64_t turned_away = 0;
 };
 
-// No descriptor is left: with the spare one's place the next caller is accepted and reset, so that it does not hang in the backlog.
-bool Acceptor::State::turn_one_away() {
-  if (turned_away++ % 100 == 0)
-    log().warn("no file descriptors left: {} connections turned away so far", turned_away);
+// No descriptor is left: in the spare one's place the next caller is accepted and reset, so that it does not hang in the backlog.
+// The kernel says EMFILE before it looks whether anybody calls: then this waits for a caller.
+Status Acceptor::State::make_room(TimePoint deadline) {
   spare.reset();
   Fd unlucky(::accept4(watch.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  bool accepted = static_cast<bool>(unlucky);
+  int error = unlucky ? 0 : errno;
   reset_connection(std::move(unlucky));
   spare = open_spare();
-  return accepted;
+  if (error == EAGAIN) return watch.wait_readable(deadline);
+  if (error != 0) {  // another thread took the place
+    sleep_for(kRetryWithoutSpare);
+    return absl::OkStatus();
+  }
+  if (turned_away++ % 100 == 0)
+    log().warn("no file descriptors left: {} connections turned away so far", turned_away);
+  yield_fiber();
+  return absl::OkStatus();
 }
 
 Acceptor::Acceptor(Loop& loop, Fd listening) : state_(std::make_shared<State>(loop, std::move(listening))) {}
@@ -104,11 +111,7 @@ StatusOr<Fd> Acceptor::accept(TimePoint deadline) {
       case ENFILE:
       case ENOBUFS:
       case ENOMEM:
-        if (state->turn_one_away()) {
-          yield_fiber();
-        } else {
-          sleep_for(kRetryWithoutSpare);
-        }
+        if (Status room = state->make_room(deadline); !room.ok()) return room;
         break;
       case EAGAIN:
         if (Status ready = state->watch.wait_readable(deadline); !ready.ok()) return ready;

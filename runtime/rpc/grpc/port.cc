@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "runtime/base/address.h"
 #include "runtime/base/check.h"
 #include "runtime/base/log.h"
 #include "runtime/base/loop/event.h"
@@ -148,10 +149,12 @@ base::Status Port::State::listen(const base::Binding& binding) {
   }
   if (!listening.ok()) return listening.status();
   port = listening->port;
-  address = HostPort{binding.host, port}.text();
+  address = base::HostPort{binding.host, port}.text();
   if (!binding.advertise.empty()) {
-    RAYO_ASSIGN_OR_RETURN(HostPort told, parse_host_port(binding.advertise, port));
-    address = told.text();
+    auto told = base::parse_host_port(binding.advertise);
+    if (!told.ok()) told = base::parse_host_port(cat(binding.advertise, ":", port));  // the port may be left out
+    if (!told.ok()) return told.status();
+    address = told->text();
   }
   for (auto& socket : listening->sockets)
     acceptors.push_back(std::make_unique<base::Acceptor>(loop, std::move(socket)));
