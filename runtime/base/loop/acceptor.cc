@@ -19,7 +19,8 @@ constexpr int kAcceptsPerTurn = 32;
 
 Fd open_spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// A socket address of a path of any length: a long one goes through a descriptor of its directory, held meanwhile.
+// A socket address of a path of any length: a long one goes through a descriptor of its directory, held
+// meanwhile.
 struct UnixAddress {
   sockaddr_un address{};
   Fd directory;
@@ -35,7 +36,8 @@ StatusOr<UnixAddress> unix_address(const Path& path) {
     text = cat("/proc/self/fd/", out.directory.get(), "/", path.filename().string());
   }
   if (text.size() >= sizeof out.address.sun_path)
-    return failed(absl::StatusCode::kInvalidArgument, cat("the name of the socket is too long: ", path.string()));
+    return failed(absl::StatusCode::kInvalidArgument,
+                  cat("the name of the socket is too long: ", path.string()));
   std::memcpy(out.address.sun_path, text.c_str(), text.size() + 1);
   return out;
 }
@@ -74,8 +76,9 @@ struct Acceptor::State {
   uint64_t turned_away = 0;
 };
 
-// No descriptor is left: in the spare one's place the next caller is accepted and reset, so that it does not hang in the backlog.
-// The kernel says EMFILE before it looks whether anybody calls: then this waits for a caller.
+// No descriptor is left: in the spare one's place the next caller is accepted and reset, so that it does not
+// hang in the backlog. The kernel says EMFILE before it looks whether anybody calls: then this waits for a
+// caller.
 Status Acceptor::State::make_room(TimePoint deadline) {
   spare.reset();
   Fd unlucky(::accept4(watch.fd(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -100,7 +103,8 @@ StatusOr<Fd> Acceptor::accept(TimePoint deadline) {
   auto state = state_;
   while (true) {
     if (fiber_cancelled()) return absl::CancelledError("cancelled");
-    if (state->watch.fd() < 0) return failed(absl::StatusCode::kUnavailable, "the listening socket is closed");
+    if (state->watch.fd() < 0)
+      return failed(absl::StatusCode::kUnavailable, "the listening socket is closed");
     Fd fd(::accept4(state->watch.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
       if (++state->accepts_in_turn % kAcceptsPerTurn == 0) yield_fiber();
@@ -152,7 +156,8 @@ StatusOr<Fd> connect_unix(const Path& path) {
     result = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address.address), sizeof address.address);
   } while (result != 0 && errno == EINTR);
   if (result == 0) return fd;
-  return failed(absl::StatusCode::kUnavailable, message(failed_errno(errno, cat("cannot connect to ", path.string()))));
+  return failed(absl::StatusCode::kUnavailable,
+                message(failed_errno(errno, cat("cannot connect to ", path.string()))));
 }
 
 UnixListener::UnixListener(Loop& loop, Path path, Fd fd)

@@ -1,9 +1,8 @@
 #include "runtime/base/loop/blocking.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <mutex>
+#include <pthread.h>
 #include <thread>
 #include <vector>
 

@@ -1,9 +1,8 @@
 #include "runtime/base/loop/fiber_scheduler.h"
 
+#include <cstring>
 #include <cxxabi.h>
 #include <sys/mman.h>
-
-#include <cstring>
 #include <thread>
 
 #include "runtime/base/check.h"
@@ -16,7 +15,8 @@
 namespace rayo::base {
 namespace {
 
-constexpr Duration kSlowTurn = std::chrono::milliseconds(10);  // design.md: a longer turn of the loop is a bug
+constexpr Duration kSlowTurn =
+    std::chrono::milliseconds(10);  // design.md: a longer turn of the loop is a bug
 constexpr uint32_t kDispatcherEvery = 64;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kGuardBytes = 4096;
@@ -68,7 +68,8 @@ void FiberScheduler::end_turn(boost::fibers::context* leaving) noexcept {
 }
 
 void FiberScheduler::awakened(boost::fibers::context* context, FiberRecord&) noexcept {
-  switch_exceptions_to(boost::fibers::context::active());  // a switch that went past pick_next: launch::dispatch
+  switch_exceptions_to(
+      boost::fibers::context::active());  // a switch that went past pick_next: launch::dispatch
   if (context->is_context(boost::fibers::type::dispatcher_context)) {
     dispatcher_ = context;
   } else {
@@ -93,7 +94,8 @@ boost::fibers::context* FiberScheduler::pick_next() noexcept {
 }
 
 void FiberScheduler::suspend_until(const std::chrono::steady_clock::time_point&) noexcept {
-  // Only where the main fiber itself is suspended, which the loop never does: a thread that ends with fibers alive.
+  // Only where the main fiber itself is suspended, which the loop never does: a thread that ends with fibers
+  // alive.
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

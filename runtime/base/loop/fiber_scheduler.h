@@ -1,12 +1,16 @@
-// Inside of the loop: how fibers of one thread take turns, what is known of each, and where their stacks come from. Nobody outside
-// of runtime/base/loop includes this.
+// Inside of the loop: how fibers of one thread take turns, what is known of each, and where their stacks come
+// from. Nobody outside of runtime/base/loop includes this.
 //
 // Invariants:
-//  1. The fiber that called Loop::run (the "main" one) is ready whenever another runs; so the ready queue is never empty.
-//  2. At each switch the C++ runtime's exception state (__cxa_get_globals) is saved with the fiber that leaves and restored for the
-//     one that comes. Without it a fiber that suspends inside a catch block rethrows another fiber's exception.
-//  3. Boost's dispatcher context only frees ended fibers here (sleeps and cross-thread wake-ups are the loop's own), so it gets a
-//     turn when a fiber has ended, and every 64 switches for fibers that others made.
+//  1. The fiber that called Loop::run (the "main" one) is ready whenever another runs; so the ready queue is
+//     never empty.
+//  2. At each switch the C++ runtime's exception state (__cxa_get_globals) is saved with the fiber that
+//  leaves
+//     and restored for the one that comes. Without it a fiber that suspends inside a catch block rethrows
+//     another fiber's exception.
+//  3. Boost's dispatcher context only frees ended fibers here (sleeps and cross-thread wake-ups are the
+//  loop's
+//     own), so it gets a turn when a fiber has ended, and every 64 switches for fibers that others made.
 #pragma once
 
 #include <array>
@@ -25,12 +29,12 @@ struct FiberRecord final : boost::fibers::fiber_properties {
 
   std::array<unsigned char, 16> exceptions{};  // __cxa_eh_globals while the fiber does not run
   std::string name;
-  bool of_loop = false;   // started by Loop::spawn: it may wait
+  bool of_loop = false;  // started by Loop::spawn: it may wait
   bool cancelled = false;
   int shields = 0;
-  int ignored_cancels = 0;     // waits that returned at once
+  int ignored_cancels = 0;  // waits that returned at once
   Waiter* waiting = nullptr;
-  FiberRecord* next = nullptr;      // in the list of its loop
+  FiberRecord* next = nullptr;  // in the list of its loop
   FiberRecord* previous = nullptr;
   std::shared_ptr<TaskGroup::State> group;
 

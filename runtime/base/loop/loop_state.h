@@ -59,7 +59,7 @@ struct Timer::State final : Due, std::enable_shared_from_this<Timer::State> {
 
   Loop::State* loop = nullptr;  // nullptr: ended or cancelled
   Task task;
-  Duration period{};  // zero: once
+  Duration period{};            // zero: once
   std::shared_ptr<State> self;  // while armed or running
 };
 

@@ -1,12 +1,11 @@
 #include "runtime/base/loop/process.h"
 
+#include <boost/asio.hpp>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <boost/asio.hpp>
 #include <unordered_map>
 
 #include "runtime/base/text.h"
@@ -32,7 +31,8 @@ ChildEnd describe_end(pid_t pid, int status, const rusage& usage) {
 std::string ChildEnd::text() const {
   if (exited) return cat("exit code ", exit_code);
   const char* name = sigdescr_np(signal);
-  return cat("signal ", signal, " (", name != nullptr ? name : "unknown", ")", core_dumped ? ", core dumped" : "");
+  return cat("signal ", signal, " (", name != nullptr ? name : "unknown", ")",
+             core_dumped ? ", core dumped" : "");
 }
 
 struct ChildReaper::State : std::enable_shared_from_this<State> {
@@ -62,7 +62,8 @@ struct ChildReaper::State : std::enable_shared_from_this<State> {
     auto handler = std::move(found->second->handler);
     children.erase(found);
     // Somebody else has waited for it: its end is known, how it ended is not.
-    ChildEnd end = reaped == pid ? describe_end(pid, status, usage) : ChildEnd{.pid = pid, .exited = true, .exit_code = -1};
+    ChildEnd end = reaped == pid ? describe_end(pid, status, usage)
+                                 : ChildEnd{.pid = pid, .exited = true, .exit_code = -1};
     loop.spawn("child ended", [handler = std::move(handler), end] { handler(end); });
   }
 

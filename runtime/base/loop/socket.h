@@ -1,8 +1,10 @@
 // Stream sockets in fibers: unix sockets that carry frames and descriptors, and plain TCP.
 //
 //   RAYO_ASSIGN_OR_RETURN(auto listener, UnixListener::open(loop, files.raylet_socket()));
-//   while (auto stream = listener->accept(kForever); stream.ok()) group.spawn("worker", [s =
-//   std::move(*stream)] { ... });
+//   while (true) {
+//     RAYO_ASSIGN_OR_RETURN(auto stream, listener->accept());
+//     group.spawn("worker", [stream = std::move(stream)] { serve(*stream); });
+//   }
 //
 // A Stream belongs to its loop's thread. One fiber reads at a time; several fibers may write: each message
 // goes out whole, in the order of the calls. Errors: kDeadlineExceeded; kCancelled (the fiber); kUnavailable:

@@ -1,9 +1,8 @@
 // Stream of socket.h: reads and writes that do not block, and descriptors that travel along.
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <boost/asio.hpp>
 #include <deque>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "runtime/base/loop/event.h"
 #include "runtime/base/loop/fd_watch.h"
@@ -18,7 +17,9 @@ constexpr size_t kDescriptorsWaiting = 256;  // received and not taken: more is 
 constexpr size_t kPiecesPerSend = 64;
 constexpr int kReadsPerTurn = 32;  // that found data at once; then other fibers get their turn
 
-Status closed_error(std::string_view why) { return failed(absl::StatusCode::kUnavailable, cat("connection ", why)); }
+Status closed_error(std::string_view why) {
+  return failed(absl::StatusCode::kUnavailable, cat("connection ", why));
+}
 
 }  // namespace
 
@@ -66,7 +67,8 @@ Status Stream::State::keep_descriptors(msghdr& header) {
   }
   if ((header.msg_flags & MSG_CTRUNC) != 0)
     return closed_error("broken: descriptors were lost, too many in a message or no room for them here");
-  if (received.size() > kDescriptorsWaiting) return closed_error("broken: more descriptors than anybody asked for");
+  if (received.size() > kDescriptorsWaiting)
+    return closed_error("broken: more descriptors than anybody asked for");
   return absl::OkStatus();
 }
 
@@ -145,8 +147,8 @@ size_t Stream::descriptors() const { return state_->received.size(); }
 
 // ---- writing ----
 
-// One sendmsg from the front of the queue. Descriptors go with the first byte of their own message, so a message that has some
-// is never behind another in the same call.
+// One sendmsg from the front of the queue. Descriptors go with the first byte of their own message, so a
+// message that has some is never behind another in the same call.
 ssize_t Stream::State::send_front() {
   iovec pieces[kPiecesPerSend];
   size_t count = 0;
@@ -237,7 +239,8 @@ bool Stream::send(std::string message, std::vector<Fd> descriptors) {
 Status Stream::write(std::string message, std::vector<Fd> descriptors, TimePoint deadline) {
   auto state = state_;
   if (message.empty() || descriptors.size() > kDescriptorsPerMessage)
-    return failed(absl::StatusCode::kInvalidArgument, "a message has at least one byte and at most 16 descriptors");
+    return failed(absl::StatusCode::kInvalidArgument,
+                  "a message has at least one byte and at most 16 descriptors");
   if (!send(std::move(message), std::move(descriptors))) return state->broken;
   uint64_t number = state->last_queued;
   while (state->broken.ok() && state->last_sent < number) {
@@ -245,7 +248,8 @@ Status Stream::write(std::string message, std::vector<Fd> descriptors, TimePoint
     if (!state->broken.ok() || state->last_sent >= number) break;
     auto late = std::find_if(state->queue.begin(), state->queue.end(),
                              [number](const State::Message& queued) { return queued.number == number; });
-    Status why = fiber_cancelled() ? absl::CancelledError("cancelled") : absl::DeadlineExceededError("the peer does not read");
+    Status why = fiber_cancelled() ? absl::CancelledError("cancelled")
+                                   : absl::DeadlineExceededError("the peer does not read");
     if (late->sent > 0) {
       state->fail(closed_error("broken: a message was cut in its middle at its deadline"));
     } else {

@@ -1,13 +1,12 @@
 #include "runtime/rpc/grpc/client.h"
 
+#include <atomic>
+#include <condition_variable>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
-
-#include <atomic>
-#include <condition_variable>
 #include <mutex>
 
 #include "runtime/base/check.h"
@@ -21,14 +20,14 @@ constexpr int kKeepaliveMs = 1000;
 constexpr int kKeepaliveTimeoutMs = 2000;
 constexpr int kConnectLimitMs = 3000;  // of one attempt at one address
 constexpr int kFirstRetryMs = 100;
-constexpr int kLastRetryMs = 1000;     // a head that comes back is found within a second
+constexpr int kLastRetryMs = 1000;  // a head that comes back is found within a second
 
 // The certificate is signed by our CA (checked before); does its role say what we look for?
 class RoleVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   explicit RoleVerifier(RoleName expect) : expect_(expect) {}
-  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
-              grpc::Status* result) override {
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* result) override {
     std::string seen = "no name";
     for (const auto& uri : request->uri_names()) {
       seen.assign(uri.data(), uri.size());
@@ -51,8 +50,8 @@ class RoleVerifier final : public grpc::experimental::ExternalCertificateVerifie
 
 std::shared_ptr<grpc::ChannelCredentials> tls_credentials(const TlsDial& dial) {
   auto provider = std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
-      dial.identity.ca_pem,
-      std::vector<grpc::experimental::IdentityKeyCertPair>{{dial.identity.key_pem, dial.identity.certificate_pem}});
+      dial.identity.ca_pem, std::vector<grpc::experimental::IdentityKeyCertPair>{
+                                {dial.identity.key_pem, dial.identity.certificate_pem}});
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(provider);
   options.watch_root_certs();
@@ -166,7 +165,8 @@ std::unique_ptr<Channel> Channel::tls(TlsDial dial) {
   auto credentials = tls_credentials(dial);
   for (const auto& address : dial.addresses)
     state->ways.push_back(std::make_unique<State::Way>(
-        address, grpc::CreateCustomChannel(base::cat("dns:///", address), credentials, arguments(dial.max_message_bytes))));
+        address, grpc::CreateCustomChannel(base::cat("dns:///", address), credentials,
+                                           arguments(dial.max_message_bytes))));
   return std::unique_ptr<Channel>(new Channel(std::move(state)));
 }
 
@@ -175,23 +175,26 @@ std::unique_ptr<Channel> Channel::local(const base::Path& socket) {
   auto state = std::make_shared<State>();
   state->local = true;
   state->ways.push_back(std::make_unique<State::Way>(
-      socket.string(), grpc::CreateCustomChannel(base::cat("unix:", socket.string()), grpc::InsecureChannelCredentials(),
-                                                 arguments(TlsDial().max_message_bytes))));
+      socket.string(),
+      grpc::CreateCustomChannel(base::cat("unix:", socket.string()), grpc::InsecureChannelCredentials(),
+                                arguments(TlsDial().max_message_bytes))));
   return std::unique_ptr<Channel>(new Channel(std::move(state)));
 }
 
 Channel::Channel(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Channel::~Channel() = default;
 
-base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string request, base::TimePoint deadline) {
+base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string request,
+                                                base::TimePoint deadline) {
   auto state = state_;
   base::Loop* loop = base::current_loop();
   return state->call(path, request, deadline, [&](State::Way& way, const std::shared_ptr<UnaryCall>& call) {
     base::Event done;
-    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response, [&, call](const grpc::Status& status) {
-      call->status = status;
-      loop->defer([&done] { done.set(); });
-    });
+    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response,
+                       [&, call](const grpc::Status& status) {
+                         call->status = status;
+                         loop->defer([&done] { done.set(); });
+                       });
     if (done.wait()) return;
     call->context.TryCancel();
     base::Shield shield;
@@ -199,18 +202,20 @@ base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string re
   });
 }
 
-base::StatusOr<std::string> Channel::call_bytes_blocking(const char* path, std::string request, base::Duration timeout) {
+base::StatusOr<std::string> Channel::call_bytes_blocking(const char* path, std::string request,
+                                                         base::Duration timeout) {
   auto deadline = base::deadline_after(base::system_clock().now(), timeout);
   return state_->call(path, request, deadline, [&](State::Way& way, const std::shared_ptr<UnaryCall>& call) {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
-    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response, [&, call](const grpc::Status& status) {
-      std::lock_guard lock(mutex);
-      call->status = status;
-      done = true;
-      changed.notify_one();
-    });
+    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response,
+                       [&, call](const grpc::Status& status) {
+                         std::lock_guard lock(mutex);
+                         call->status = status;
+                         done = true;
+                         changed.notify_one();
+                       });
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return done; });
   });
@@ -221,7 +226,8 @@ std::unique_ptr<ClientByteStream> Channel::open_bytes(const char* path, base::Ti
   size_t index = state->choose() % state->ways.size();
   State::Way& way = state->way(index);
   auto call = std::make_unique<ClientCall>(
-      *base::current_loop(), [state, index, path](const grpc::Status& status, const grpc::ClientContext& context) {
+      *base::current_loop(),
+      [state, index, path](const grpc::Status& status, const grpc::ClientContext& context) {
         return state->translate(state->way(index), path, status, context);
       });
   state->current.store(index, std::memory_order_relaxed);

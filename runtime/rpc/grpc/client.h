@@ -1,10 +1,11 @@
 // Calls to a head or raylet over gRPC, from fibers, or blocking from a thread of its own (heartbeats).
 //
-//   auto head = rpc::Channel::tls({.addresses = {"10.0.0.5:6379"}, .identity = identity, .expect =
-//   {Role::kHead, cluster, {}}}); auto reply = head->call(rpc::head::kGetStatus, proto::StatusRequest(),
-//   loop.deadline(2s));
+//   auto head = rpc::Channel::tls({.addresses = {"10.0.0.5:6379"},
+//                                  .identity = identity,
+//                                  .expect = {Role::kHead, cluster, {}}});
+//   auto reply = head->call(rpc::head::kGetStatus, proto::StatusRequest(), loop.deadline(2s));
 //
-//   auto attach = head->open(rpc::head::kAttach);                      // one fiber reads, others write
+//   auto attach = head->open(rpc::head::kAttach);   // one fiber reads, others write
 //   attach->write(up);  auto down = attach->read(kForever);  base::Status why = attach->finish();
 //
 // A channel may be used by any thread; a call belongs to the fiber or thread that made it. Of several

@@ -1,11 +1,10 @@
-// Inside of this folder: one streaming call on the client. A hold (AddHold before StartCall) keeps gRPC from ending the call while
-// fibers may still start operations; it is let go of once, last.
+// Inside of this folder: one streaming call on the client. A hold (AddHold before StartCall) keeps gRPC from
+// ending the call while fibers may still start operations; it is let go of once, last.
 #pragma once
 
+#include <functional>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,7 +14,8 @@
 
 namespace rayo::rpc {
 
-class ClientCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public ClientByteStream {
+class ClientCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public ClientByteStream {
  public:
   // `translate` makes the call's status ours.
   using Translate = std::function<base::Status(const grpc::Status&, const grpc::ClientContext&)>;
@@ -54,7 +54,7 @@ class ClientCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   bool reading_ = false;  // a read is with gRPC, or ended and not yet fetched
   bool write_failed_ = false;
   bool held_ = false;
-  base::Status status_;   // once done_
+  base::Status status_;  // once done_
   base::Event gone_;
   base::Event done_;
 };

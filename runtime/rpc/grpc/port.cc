@@ -1,10 +1,9 @@
 #include "runtime/rpc/grpc/port.h"
 
+#include <algorithm>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-
-#include <algorithm>
 #include <unordered_map>
 
 #include "runtime/base/address.h"
@@ -31,7 +30,9 @@ constexpr base::Duration kHandshakeCounts = std::chrono::seconds(2);
 constexpr int kListenBacklog = 1024;
 constexpr int kPortTries = 20;  // to find one number that is free on every address
 
-void set_option(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
+void set_option(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
 
 base::StatusOr<SocketAddress> numeric(const std::string& host, int port) {
   auto found = resolve({host, std::max(port, 1)});
@@ -50,13 +51,15 @@ base::StatusOr<base::Fd> listen_at(const std::string& host, int port) {
   if (!fd) return base::failed_errno(errno, "cannot make a socket");
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), kListenBacklog) == 0) return fd;
+  if (::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), kListenBacklog) == 0)
+    return fd;
   if (errno == EADDRINUSE) return failed(StatusCode::kAlreadyExists, cat(address.text(), " is taken"));
   if (errno == EADDRNOTAVAIL)
     return failed(StatusCode::kInvalidArgument, cat(host, " is no address of this machine"),
                   "choose one with --node-ip or --interface");
   if (errno == EACCES)
-    return failed(StatusCode::kPermissionDenied, cat("port ", port, " needs privileges"), "choose a port above 1023");
+    return failed(StatusCode::kPermissionDenied, cat("port ", port, " needs privileges"),
+                  "choose a port above 1023");
   return base::failed_errno(errno, cat("cannot listen on ", address.text()));
 }
 
@@ -101,9 +104,10 @@ std::vector<std::string> hosts_of(const base::Binding& binding) {
   bool v6 = binding.host.find(':') != std::string::npos;
   if (binding.host != "0.0.0.0") add("127.0.0.1");
   if (v6 && binding.host != "::") add("::1");
-  if (is_any(binding.host)) std::erase_if(hosts, [&](const auto& host) {
-    return host != binding.host && (host.find(':') != std::string::npos) == v6;
-  });
+  if (is_any(binding.host))
+    std::erase_if(hosts, [&](const auto& host) {
+      return host != binding.host && (host.find(':') != std::string::npos) == v6;
+    });
   return hosts;
 }
 
@@ -152,7 +156,8 @@ base::Status Port::State::listen(const base::Binding& binding) {
   address = base::HostPort{binding.host, port}.text();
   if (!binding.advertise.empty()) {
     auto told = base::parse_host_port(binding.advertise);
-    if (!told.ok()) told = base::parse_host_port(cat(binding.advertise, ":", port));  // the port may be left out
+    if (!told.ok())
+      told = base::parse_host_port(cat(binding.advertise, ":", port));  // the port may be left out
     if (!told.ok()) return told.status();
     address = told->text();
   }
@@ -193,7 +198,8 @@ bool Port::State::admit(const std::string& host) {
   bool loopback = host.starts_with("127.") || host == "::1";
   if (pending >= kPendingLimit || (!loopback && by_host[host] >= kPendingPerAddress)) {
     if (refused++ % 1000 == 0)
-      base::log().warn("port {}: too many connections at once ({} pending): {} reset so far", port, pending, refused);
+      base::log().warn("port {}: too many connections at once ({} pending): {} reset so far", port, pending,
+                       refused);
     return false;
   }
   ++pending;
@@ -226,7 +232,8 @@ void Port::State::decide(base::Fd fd, const std::string& host) {
   leave(host);
 }
 
-base::StatusOr<std::unique_ptr<Port>> Port::open(base::Loop& loop, const base::Binding& binding, PortHandlers handlers) {
+base::StatusOr<std::unique_ptr<Port>> Port::open(base::Loop& loop, const base::Binding& binding,
+                                                 PortHandlers handlers) {
   auto state = std::make_shared<State>(loop);
   RAYO_RETURN_IF_ERROR(state->listen(binding));
   auto port = std::unique_ptr<Port>(new Port(state));

@@ -1,15 +1,15 @@
 // A gRPC server whose methods are fibers of a loop.
 //
 //   rpc::Service service;
-//   service.on(rpc::head::kGetStatus, [&](const proto::StatusRequest&, rpc::Call& call) ->
-//   base::StatusOr<proto::StatusReply> {...}); service.on(rpc::head::kAttach,
-//   [&](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream, rpc::Call& call) {
-//     return attach(stream, call.peer());                               // -> base::Status
+//   service.on(rpc::head::kGetStatus, [&](const proto::StatusRequest& request, rpc::Call& call) {
+//     return status(request, call.peer());     // base::StatusOr<proto::StatusReply>
 //   });
+//   service.on(rpc::head::kAttach, [&](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream,
+//                                      rpc::Call& call) { return attach(stream, call.peer()); });
 //   rpc::Server server(loop, service, {.identity = identity, .cluster = id});
 //   RAYO_RETURN_IF_ERROR(server.start());
-//   server.accept_tls(std::move(fd));                                  // from rpc::Port
-//   server.shutdown(loop.deadline(2s));                                // in a fiber
+//   server.accept_tls(std::move(fd));          // from rpc::Port
+//   server.shutdown(loop.deadline(2s));        // in a fiber
 //
 // It listens nowhere itself: sockets come from rpc::Port and rpc::LocalPort. Who may call what is in
 // methods.h and is decided from the certificate's role before the message is parsed. A handler's error goes

@@ -1,9 +1,9 @@
-// Inside of this folder: one call on the server. gRPC's reactions come on its threads and only post to the loop; the fiber that
-// serves the call starts reads and writes, waits for their ends, and owns the object: it lives until gRPC's OnDone.
+// Inside of this folder: one call on the server. gRPC's reactions come on its threads and only post to the
+// loop; the fiber that serves the call starts reads and writes, waits for their ends, and owns the object: it
+// lives until gRPC's OnDone.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-
 #include <optional>
 #include <string>
 
@@ -15,7 +15,8 @@
 
 namespace rayo::rpc {
 
-class ServerCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public ByteStream {
+class ServerCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public ByteStream {
  public:
   ServerCall(base::Loop& loop, grpc::CallbackServerContext& context);
 
@@ -47,7 +48,7 @@ class ServerCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   Operation read_;
   Operation write_;
   base::Semaphore writer_{1};
-  bool reading_ = false;     // a read is with gRPC, or ended and not yet fetched
+  bool reading_ = false;  // a read is with gRPC, or ended and not yet fetched
   bool read_ended_ = false;
   base::Event gone_;
   base::Event done_;

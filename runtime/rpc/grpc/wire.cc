@@ -1,8 +1,7 @@
 #include "runtime/rpc/grpc/wire.h"
 
-#include <grpc/support/log.h>
-
 #include <array>
+#include <grpc/support/log.h>
 #include <mutex>
 
 #include "runtime/base/log.h"
@@ -24,26 +23,35 @@ struct Sign {
   std::string_view cause;
   std::string_view next_step;
 };
-constexpr std::string_view kSameCluster = "is it the same cluster? `rayo status` there tells; a new token joins again";
+constexpr std::string_view kSameCluster =
+    "is it the same cluster? `rayo status` there tells; a new token joins again";
 constexpr std::array kSigns = {
     Sign{"Connection refused", StatusCode::kUnavailable, "connection refused",
          "is Rayo running there? `rayo status` on that machine tells"},
-    Sign{"DNS resolution failed", StatusCode::kUnavailable, "the name does not resolve", "check the host name"},
-    Sign{"Domain name not found", StatusCode::kUnavailable, "the name does not resolve", "check the host name"},
-    Sign{"CERTIFICATE_VERIFY_FAILED", StatusCode::kUnauthenticated, "its certificate is of another cluster, or expired",
-         kSameCluster},
-    Sign{"certificate verify failed", StatusCode::kUnauthenticated, "its certificate is of another cluster, or expired",
-         kSameCluster},
-    Sign{"WRONG_VERSION_NUMBER", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port", "check the port"},
-    Sign{"wrong version number", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port", "check the port"},
-    Sign{"Network is unreachable", StatusCode::kUnavailable, "no route to it", "check the address and the network"},
-    Sign{"No route to host", StatusCode::kUnavailable, "no route to it", "check the address, the network and firewalls"},
+    Sign{"DNS resolution failed", StatusCode::kUnavailable, "the name does not resolve",
+         "check the host name"},
+    Sign{"Domain name not found", StatusCode::kUnavailable, "the name does not resolve",
+         "check the host name"},
+    Sign{"CERTIFICATE_VERIFY_FAILED", StatusCode::kUnauthenticated,
+         "its certificate is of another cluster, or expired", kSameCluster},
+    Sign{"certificate verify failed", StatusCode::kUnauthenticated,
+         "its certificate is of another cluster, or expired", kSameCluster},
+    Sign{"WRONG_VERSION_NUMBER", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port",
+         "check the port"},
+    Sign{"wrong version number", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port",
+         "check the port"},
+    Sign{"Network is unreachable", StatusCode::kUnavailable, "no route to it",
+         "check the address and the network"},
+    Sign{"No route to host", StatusCode::kUnavailable, "no route to it",
+         "check the address, the network and firewalls"},
     Sign{"No such file or directory", StatusCode::kUnavailable, "nothing listens there",
          "is Rayo running? `rayo status` tells"},
     Sign{"keepalive watchdog timeout", StatusCode::kUnavailable, "it stopped answering", ""},
     Sign{"Ping timeout", StatusCode::kUnavailable, "it stopped answering", ""},
-    Sign{"Timeout occurred", StatusCode::kUnavailable, "no answer in time", "check the address, the network and firewalls"},
-    Sign{"timed out", StatusCode::kUnavailable, "no answer in time", "check the address, the network and firewalls"},
+    Sign{"Timeout occurred", StatusCode::kUnavailable, "no answer in time",
+         "check the address, the network and firewalls"},
+    Sign{"timed out", StatusCode::kUnavailable, "no answer in time",
+         "check the address, the network and firewalls"},
 };
 
 // Between these words our own verifier's sentence stands inside of gRPC's.
@@ -54,8 +62,8 @@ std::optional<base::Status> verifier_error(const std::string& text, const CallTe
   if (begin == std::string::npos) return std::nullopt;
   begin += kVerifierMark.size();
   auto end = text.find(';', begin);
-  return failed(StatusCode::kUnauthenticated, cat("cannot talk to ", texts.place, ": ", text.substr(begin, end - begin)),
-                kSameCluster);
+  return failed(StatusCode::kUnauthenticated,
+                cat("cannot talk to ", texts.place, ": ", text.substr(begin, end - begin)), kSameCluster);
 }
 
 base::Status unavailable(const std::string& text, const CallTexts& texts) {
@@ -64,7 +72,8 @@ base::Status unavailable(const std::string& text, const CallTexts& texts) {
     if (holds(text, sign.part))
       return failed(sign.code, cat("cannot reach ", texts.place, ": ", sign.cause), sign.next_step);
   if (texts.reached)
-    return failed(StatusCode::kUnavailable, cat("the connection to ", texts.place, " broke during ", texts.method));
+    return failed(StatusCode::kUnavailable,
+                  cat("the connection to ", texts.place, " broke during ", texts.method));
   return failed(StatusCode::kUnavailable, cat("cannot talk to ", texts.place, ": it closed the connection"),
                 "it may not know this machine's certificate, or be shutting down; its log tells");
 }
@@ -84,7 +93,8 @@ std::string Peer::text() const {
 
 grpc::ByteBuffer to_buffer(std::string message) {
   auto* owned = new std::string(std::move(message));
-  grpc::Slice slice(owned->data(), owned->size(), [](void* text) { delete static_cast<std::string*>(text); }, owned);
+  grpc::Slice slice(
+      owned->data(), owned->size(), [](void* text) { delete static_cast<std::string*>(text); }, owned);
   return grpc::ByteBuffer(&slice, 1);
 }
 
@@ -101,7 +111,8 @@ grpc::Status to_grpc(const base::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(base::message(status))};
 }
 
-base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step, const CallTexts& texts) {
+base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step,
+                       const CallTexts& texts) {
   if (status.ok()) return absl::OkStatus();
   auto code = static_cast<StatusCode>(status.error_code());
   if (next_step) return failed(code, status.error_message(), *next_step);
@@ -127,8 +138,8 @@ base::Status from_grpc(const grpc::Status& status, const std::optional<std::stri
 
 std::chrono::system_clock::time_point to_wall(base::TimePoint deadline) {
   if (deadline == base::kForever) return std::chrono::system_clock::time_point::max();
-  return std::chrono::system_clock::now() +
-         std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline - base::system_clock().now());
+  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                deadline - base::system_clock().now());
 }
 
 base::TimePoint from_wall(std::chrono::system_clock::time_point deadline) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-
 #include <optional>
 #include <string>
 
@@ -14,7 +13,8 @@
 
 namespace rayo::rpc {
 
-// A handler's error carries this trailing entry (binary; the next step, maybe empty): what has it is ours and not gRPC's own text.
+// A handler's error carries this trailing entry (binary; the next step, maybe empty): what has it is ours and
+// not gRPC's own text.
 inline constexpr char kNextStepKey[] = "rayo-next-step-bin";
 
 grpc::ByteBuffer to_buffer(std::string message);
@@ -29,8 +29,10 @@ struct CallTexts {
   bool local = false;
   bool reached = false;
 };
-// gRPC's status of a call as ours: a handler's own error unchanged, gRPC's texts in our words with a next step.
-base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step, const CallTexts& texts);
+// gRPC's status of a call as ours: a handler's own error unchanged, gRPC's texts in our words with a next
+// step.
+base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step,
+                       const CallTexts& texts);
 
 // gRPC's deadlines are of the wall clock.
 std::chrono::system_clock::time_point to_wall(base::TimePoint deadline);

@@ -2,7 +2,6 @@
 #include "runtime/base/loop/event.h"
 
 #include <gtest/gtest.h>
-
 #include <mutex>
 #include <string>
 #include <vector>

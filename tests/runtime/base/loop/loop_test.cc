@@ -2,7 +2,6 @@
 #include "runtime/base/loop/loop.h"
 
 #include <gtest/gtest.h>
-
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -118,7 +117,9 @@ TEST(Loop, TimersFireRepeatAndAreCancelledWithTheirHandle) {
   Loop loop;
   loop.spawn("main", [&] {
     Timer first = loop.after(1ms, [&] { ++once; });
-    { Timer dropped = loop.after(1ms, [&] { ++never; }); }
+    {
+      Timer dropped = loop.after(1ms, [&] { ++never; });
+    }
     Event third;
     Timer repeating = loop.every(1ms, [&] {
       sleep_for(1ms);  // a timer's task is a fiber

@@ -1,4 +1,5 @@
-// If this fails, a dead worker goes unnoticed or its death record is wrong, and Ctrl-C does not stop a daemon.
+// If this fails, a dead worker goes unnoticed or its death record is wrong, and Ctrl-C does not stop a
+// daemon.
 #include "runtime/base/loop/process.h"
 
 #include <gtest/gtest.h>

@@ -1,14 +1,14 @@
-// If this fails, workers lose their connection to the raylet, the descriptors of their rings, or get in from another user.
+// If this fails, workers lose their connection to the raylet, the descriptors of their rings, or get in from
+// another user.
 #include "runtime/base/loop/socket.h"
 
+#include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-#include <cstring>
-#include <filesystem>
 
 #include "runtime/base/loop/event.h"
 
@@ -25,7 +25,8 @@ struct Pair {
 Pair make_pair() {
   int fds[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-  return {std::make_unique<Stream>(*current_loop(), Fd(fds[0])), std::make_unique<Stream>(*current_loop(), Fd(fds[1]))};
+  return {std::make_unique<Stream>(*current_loop(), Fd(fds[0])),
+          std::make_unique<Stream>(*current_loop(), Fd(fds[1]))};
 }
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }

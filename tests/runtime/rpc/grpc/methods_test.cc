@@ -1,11 +1,11 @@
-// If this fails, a daemon answers "unknown method" to what the .proto files promise: the table of methods.h is not theirs.
+// If this fails, a daemon answers "unknown method" to what the .proto files promise: the table of methods.h
+// is not theirs.
 #include "runtime/rpc/grpc/methods.h"
 
+#include <algorithm>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-
-#include <algorithm>
 
 #include "runtime/base/loop/blocking.h"
 #include "runtime/proto/head.grpc.pb.h"
@@ -15,13 +15,16 @@
 namespace rayo::rpc {
 namespace {
 
-// Serves every method of the table and calls each through the code that protoc made: types by overload, paths by the call.
+// Serves every method of the table and calls each through the code that protoc made: types by overload, paths
+// by the call.
 template <class Stub>
 class Checked {
  public:
   template <class Q, class R>
   void add(const UnaryMethod<Q, R>& method, grpc::Status (Stub::*call)(grpc::ClientContext*, const Q&, R*)) {
-    service_.on(method, [this, method](const Q&, Call&) -> base::StatusOr<R> { return seen_.push_back(method.path), R(); });
+    service_.on(method, [this, method](const Q&, Call&) -> base::StatusOr<R> {
+      return seen_.push_back(method.path), R();
+    });
     calls_.push_back([call, method](Stub& stub) {
       grpc::ClientContext context;
       R reply;
@@ -56,7 +59,9 @@ class Checked {
   template <class Q, class R>
   void add(const BidiMethod<Q, R>& method,
            std::unique_ptr<grpc::ClientReaderWriter<Q, R>> (Stub::*call)(grpc::ClientContext*)) {
-    service_.on(method, [this, method](MessageStream<Q, R>&, Call&) { return seen_.push_back(method.path), absl::OkStatus(); });
+    service_.on(method, [this, method](MessageStream<Q, R>&, Call&) {
+      return seen_.push_back(method.path), absl::OkStatus();
+    });
     calls_.push_back([call, method](Stub& stub) {
       grpc::ClientContext context;
       auto stream = (stub.*call)(&context);

@@ -1,10 +1,9 @@
-// For the tests of this folder: a cluster's certificates, and a server with one handler of each kind behind a TCP port and a
-// unix socket. All of it in a fiber of the current loop.
+// For the tests of this folder: a cluster's certificates, and a server with one handler of each kind behind a
+// TCP port and a unix socket. All of it in a fiber of the current loop.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
+#include <gtest/gtest.h>
 #include <string>
 
 #include "runtime/base/ids.h"
@@ -46,45 +45,50 @@ struct TestHandlers {
   base::Event attach_ended;
 
   TestHandlers() {
-    service.on(head::kGetStatus, [this](const proto::StatusRequest&, Call& call) -> base::StatusOr<proto::StatusReply> {
-      last_peer = call.peer();
-      proto::StatusReply reply;
-      reply.set_name("test");
-      return reply;
-    });
+    service.on(head::kGetStatus,
+               [this](const proto::StatusRequest&, Call& call) -> base::StatusOr<proto::StatusReply> {
+                 last_peer = call.peer();
+                 proto::StatusReply reply;
+                 reply.set_name("test");
+                 return reply;
+               });
     service.on(head::kWhy, [](const proto::WhyRequest& request, Call&) -> base::StatusOr<proto::WhyReply> {
-      return base::failed(absl::StatusCode::kNotFound, base::cat("nothing is named ", request.id()), "try `rayo list`");
+      return base::failed(absl::StatusCode::kNotFound, base::cat("nothing is named ", request.id()),
+                          "try `rayo list`");
     });
-    service.on(head::kList, [this](const proto::ListRequest&, Call& call) -> base::StatusOr<proto::ListReply> {
-      stuck_entered.set();
-      base::Event never;
-      if (call.deadline() == base::kForever) {
-        never.wait();
-        stuck_cancelled += base::fiber_cancelled() ? 1 : 0;
-      } else {
-        call.gone().wait(soon());
-        stuck_caller_gone.set();
-      }
-      return base::failed(absl::StatusCode::kUnavailable, "shutting down");
-    });
+    service.on(head::kList,
+               [this](const proto::ListRequest&, Call& call) -> base::StatusOr<proto::ListReply> {
+                 stuck_entered.set();
+                 base::Event never;
+                 if (call.deadline() == base::kForever) {
+                   never.wait();
+                   stuck_cancelled += base::fiber_cancelled() ? 1 : 0;
+                 } else {
+                   call.gone().wait(soon());
+                   stuck_caller_gone.set();
+                 }
+                 return base::failed(absl::StatusCode::kUnavailable, "shutting down");
+               });
     service.on(head::kBeat, [](const proto::BeatRequest& request, Call&) -> base::StatusOr<proto::BeatReply> {
       proto::BeatReply reply;
       reply.set_number(request.number());
       return reply;
     });
-    service.on(head::kFetchPackage,
-               [](const proto::FetchPackageRequest&, MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& out,
-                  Call&) -> base::Status {
-                 for (int i = 0; i < 5; ++i) {
-                   proto::PackageChunk chunk;
-                   chunk.set_offset(i);
-                   chunk.set_data(std::string(100'000, static_cast<char>('a' + i)));
-                   RAYO_RETURN_IF_ERROR(out.write(chunk));
-                 }
-                 return absl::OkStatus();
-               });
+    service.on(
+        head::kFetchPackage,
+        [](const proto::FetchPackageRequest&,
+           MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& out, Call&) -> base::Status {
+          for (int i = 0; i < 5; ++i) {
+            proto::PackageChunk chunk;
+            chunk.set_offset(i);
+            chunk.set_data(std::string(100'000, static_cast<char>('a' + i)));
+            RAYO_RETURN_IF_ERROR(out.write(chunk));
+          }
+          return absl::OkStatus();
+        });
     service.on(head::kSendPackage,
-               [](MessageStream<proto::PackageChunk, proto::PackageReply>& in, Call&) -> base::StatusOr<proto::PackageReply> {
+               [](MessageStream<proto::PackageChunk, proto::PackageReply>& in,
+                  Call&) -> base::StatusOr<proto::PackageReply> {
                  proto::PackageReply reply;
                  size_t bytes = 0;
                  while (true) {
@@ -96,23 +100,23 @@ struct TestHandlers {
                  reply.set_needed(bytes == 300'000);
                  return reply;
                });
-    service.on(head::kAttach, [this](MessageStream<proto::NodeUp, proto::NodeDown>& stream, Call&) -> base::Status {
-      base::Status result;
-      while (true) {
-        auto up = stream.read();
-        if (!up.ok()) result = up.status();
-        if (!up.ok() || !*up) break;
-        proto::NodeDown down;
-        down.set_request((*up)->request() + 1);
-        if (!stream.write(down).ok()) break;
-      }
-      attach_ended.set();
-      return result;
-    });
-    service.on(head::kStopCluster,
-               [](const proto::StopRequest&, MessageStream<proto::StopRequest, proto::StopProgress>& out, Call&) {
-                 return out.write(proto::StopProgress());
+    service.on(head::kAttach,
+               [this](MessageStream<proto::NodeUp, proto::NodeDown>& stream, Call&) -> base::Status {
+                 base::Status result;
+                 while (true) {
+                   auto up = stream.read();
+                   if (!up.ok()) result = up.status();
+                   if (!up.ok() || !*up) break;
+                   proto::NodeDown down;
+                   down.set_request((*up)->request() + 1);
+                   if (!stream.write(down).ok()) break;
+                 }
+                 attach_ended.set();
+                 return result;
                });
+    service.on(head::kStopCluster,
+               [](const proto::StopRequest&, MessageStream<proto::StopRequest, proto::StopProgress>& out,
+                  Call&) { return out.write(proto::StopProgress()); });
   }
 };
 
@@ -153,9 +157,12 @@ struct ServedCluster {
   }
 
   base::Path socket() const { return dir.path / "s" / "control.sock"; }
-  std::unique_ptr<Channel> dial(Role as, Role expect = Role::kHead) const { return dial(certificates.identity(as), expect); }
+  std::unique_ptr<Channel> dial(Role as, Role expect = Role::kHead) const {
+    return dial(certificates.identity(as), expect);
+  }
   std::unique_ptr<Channel> dial(TlsIdentity identity, Role expect = Role::kHead) const {
-    return Channel::tls({.addresses = {port->address()}, .identity = std::move(identity), .expect = {expect, {}, {}}});
+    return Channel::tls(
+        {.addresses = {port->address()}, .identity = std::move(identity), .expect = {expect, {}, {}}});
   }
 
   TemporaryDir dir;
