@@ -45,7 +45,7 @@ class Stream {
 
   // At least one byte; 0: the peer has closed its side.
   StatusOr<size_t> read_some(std::span<std::byte> out, TimePoint deadline = kForever);
-  // What the next read would give, without taking it.
+  // What the next read would give, without taking it; not on a socket that brings descriptors.
   StatusOr<size_t> peek(std::span<std::byte> out, TimePoint deadline = kForever);
   // All of it; kUnavailable "closed" where the peer closes first.
   Status read_exact(std::span<std::byte> out, TimePoint deadline = kForever);

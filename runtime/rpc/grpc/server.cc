@@ -118,8 +118,9 @@ base::Status Server::State::start() {
 
 // The first flight of the handshake runs on the calling thread (0.6-4 ms): never on the loop.
 void Server::State::accept(grpc::experimental::ExternalConnectionAcceptor* acceptor, base::Fd fd) {
-  if (acceptor == nullptr) return;
-  handshakes.run([acceptor, fd = std::move(fd)]() mutable {
+  if (acceptor == nullptr || closing) return;
+  handshakes.run([this, acceptor, fd = std::move(fd)]() mutable {
+    if (closing) return;  // gRPC would leave the descriptor open
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd.release();
     acceptor->HandleNewConnection(&connection);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <grpcpp/grpcpp.h>
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -72,7 +73,7 @@ struct Server::State {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> local;
   std::unique_ptr<grpc::Server> server;
   base::TaskGroup handlers;
-  bool closing = false;
+  std::atomic<bool> closing{false};
 };
 
 }  // namespace rayo::rpc
