@@ -1,0 +1,71 @@
+#include "runtime/raylet/local_queue.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace rayo::raylet {
+
+void LocalQueue::request(LeaseWish wish) {
+  WishKey key{wish.process, wish.shape};
+  if (wish.count <= 0) {
+    wishes_.erase(key);
+    return;
+  }
+  auto found = wishes_.find(key);
+  if (found != wishes_.end()) {
+    found->second.count = wish.count;
+    found->second.depth = wish.depth;
+    return;
+  }
+  wishes_.emplace(key, std::move(wish));
+}
+
+void LocalQueue::granted(const WishKey& key, int leases) {
+  auto found = wishes_.find(key);
+  if (found == wishes_.end()) return;
+  found->second.count -= leases;
+  if (found->second.count <= 0) wishes_.erase(found);
+}
+
+void LocalQueue::drop_process(ProcessId process) {
+  std::erase_if(wishes_, [&](const auto& entry) { return entry.first.process == process; });
+}
+
+const LeaseWish* LocalQueue::find(const WishKey& key) const {
+  auto found = wishes_.find(key);
+  return found == wishes_.end() ? nullptr : &found->second;
+}
+
+std::vector<WishKey> LocalQueue::order() const {
+  std::vector<const LeaseWish*> sorted;
+  for (const auto& [key, wish] : wishes_) sorted.push_back(&wish);
+  std::sort(sorted.begin(), sorted.end(), [](const LeaseWish* left, const LeaseWish* right) {
+    return std::tuple(-left->depth, left->since, left->process, left->shape) <
+           std::tuple(-right->depth, right->since, right->process, right->shape);
+  });
+  std::vector<WishKey> keys;
+  for (const LeaseWish* wish : sorted) keys.push_back({wish->process, wish->shape});
+  return keys;
+}
+
+bool LocalQueue::begin_asking(const WishKey& key) {
+  auto found = wishes_.find(key);
+  return found != wishes_.end() && !std::exchange(found->second.asking_head, true);
+}
+
+void LocalQueue::end_asking(const WishKey& key) {
+  auto found = wishes_.find(key);
+  if (found != wishes_.end()) found->second.asking_head = false;
+}
+
+bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels) {
+  if (demand.node && demand.node != node) return false;
+  return std::all_of(demand.labels.begin(), demand.labels.end(), [&](const scheduler::LabelRule& rule) {
+    auto label = labels.find(rule.key);
+    bool match = label != labels.end() && (rule.values.empty() || std::find(rule.values.begin(), rule.values.end(), label->second) !=
+                                                                      rule.values.end());
+    return match != rule.negate;
+  });
+}
+
+}  // namespace rayo::raylet

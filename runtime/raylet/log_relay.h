@@ -1,0 +1,50 @@
+// How many of its workers' lines a driver is shown: a bucket for each worker, so that one that prints without end neither
+// floods the terminal nor hides the others. The files keep every line. Decides only. One owner (the loop thread).
+//
+//   auto admitted = relay.admit(worker, lines.size(), now);   // show the first `lines`, say that `dropped` were left out
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include <rayo/id.h>
+
+#include "runtime/base/clock.h"
+
+namespace rayo::raylet {
+
+struct LogRate {
+  double lines_per_second = 200;  // of one worker: more than a person reads, less than a terminal chokes on
+  double burst = 1000;
+};
+
+// Tokens that come back with time.
+class TokenBucket {
+ public:
+  TokenBucket(LogRate rate, base::TimePoint now) : rate_(rate), tokens_(rate.burst), at_(now) {}
+  // How many of `wanted` may pass.
+  int64_t take(int64_t wanted, base::TimePoint now);
+
+ private:
+  LogRate rate_;
+  double tokens_;
+  base::TimePoint at_;
+};
+
+class LogRelay {
+ public:
+  explicit LogRelay(LogRate rate) : rate_(rate) {}
+
+  struct Admitted {
+    int64_t lines = 0;
+    int64_t dropped = 0;
+  };
+  Admitted admit(ProcessId worker, int64_t lines, base::TimePoint now);
+  void forget(ProcessId worker) { buckets_.erase(worker); }
+
+ private:
+  LogRate rate_;
+  std::unordered_map<ProcessId, TokenBucket> buckets_;
+};
+
+}  // namespace rayo::raylet
