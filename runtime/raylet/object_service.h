@@ -45,7 +45,8 @@ class ObjectService {
   virtual ~ObjectService() = default;
 
   // ---- local processes: the frames of worker.proto; call_id is the request's ----
-  virtual void hold_refs(ProcessId from, const proto::HoldRefs& request) = 0;
+  // With a call id it is answered with Done once the homes know.
+  virtual void hold_refs(ProcessId from, uint64_t call_id, const proto::HoldRefs& request) = 0;
   virtual void publish(ProcessId from, const proto::PublishObject& request) = 0;
   virtual void resolve(ProcessId from, uint64_t call_id, const proto::ResolveObject& request) = 0;
   virtual void cancel_resolve(ProcessId from, const proto::CancelResolve& request) = 0;
