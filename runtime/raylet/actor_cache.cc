@@ -7,7 +7,9 @@
 namespace rayo::raylet {
 namespace {
 
-std::pair<uint32_t, int> rank(const proto::ActorInfo& info) { return {info.incarnation(), static_cast<int>(info.state())}; }
+std::pair<uint32_t, int> rank(const proto::ActorInfo& info) {
+  return {info.incarnation(), static_cast<int>(info.state())};
+}
 
 }  // namespace
 

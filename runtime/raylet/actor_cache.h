@@ -1,5 +1,6 @@
-// What this node knows of actors that its processes call, and who of them wants to hear more; and this node's count of handles, so
-// that the head hears of the first and the last only. Decides only; the shell sends. One owner (the loop thread).
+// What this node knows of actors that its processes call, and who of them wants to hear more; and this node's
+// count of handles, so that the head hears of the first and the last only. Decides only; the shell sends. One
+// owner (the loop thread).
 //
 //   auto watch = cache.watch(actor, process);
 //   if (watch.ask_head) relay(WatchActor); if (watch.known) answer(*watch.known);

@@ -1,5 +1,6 @@
-// The frames between this raylet and one worker or driver, whatever carries them: a unix socket (descriptors travel along), or for
-// a remote driver TCP under TLS (they do not). One fiber reads; any fiber sends. Loop thread only.
+// The frames between this raylet and one worker or driver, whatever carries them: a unix socket (descriptors
+// travel along), or for a remote driver TCP under TLS (they do not). One fiber reads; any fiber sends. Loop
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,11 @@ struct ReceivedFrame {
 class FrameWire {
  public:
   virtual ~FrameWire() = default;
-  // kUnavailable: the other side closed; InvalidArgument: what came is no frame of ours. Either ends the wire.
+  // kUnavailable: the other side closed; InvalidArgument: what came is no frame of ours. Either ends the
+  // wire.
   virtual base::StatusOr<ReceivedFrame> read(base::TimePoint deadline) = 0;
-  // Queues one frame; false where the wire is closed, or was closed now because the other side does not read (64 MiB wait).
+  // Queues one frame; false where the wire is closed, or was closed now because the other side does not read
+  // (64 MiB wait).
   virtual bool send(uint64_t call_id, const proto::ToWorker& message, std::vector<base::Fd> descriptors) = 0;
   virtual void close() = 0;
   // Of a unix socket: who connected; 0 elsewhere.

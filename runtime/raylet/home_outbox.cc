@@ -41,7 +41,8 @@ void HomeOutbox::advance(uint64_t home, Home& state) {
   proto::HoldObjectsRequest request;
   rpc::to_proto(self_, request.mutable_node());
   request.set_number(++state.number);
-  for (const auto& [object, held] : state.holds) *(held ? request.add_held() : request.add_dropped()) = rpc::to_proto(object);
+  for (const auto& [object, held] : state.holds)
+    *(held ? request.add_held() : request.add_dropped()) = rpc::to_proto(object);
   for (const auto& [object, size] : state.copies) {
     if (size) {
       proto::ObjectCopy* copy = request.add_copies();

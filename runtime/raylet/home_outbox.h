@@ -1,5 +1,6 @@
-// What this node owes to the homes of foreign objects: "we hold it", "we no longer do", "we have a copy". One message a home at a
-// time, numbered, sent again until it is acknowledged or the home's node is dead; what changes meanwhile goes with the next one.
+// What this node owes to the homes of foreign objects: "we hold it", "we no longer do", "we have a copy". One
+// message a home at a time, numbered, sent again until it is acknowledged or the home's node is dead; what
+// changes meanwhile goes with the next one.
 //
 // A class without I/O: `send` is the way out. Loop thread.
 #pragma once
@@ -33,7 +34,7 @@ class HomeOutbox {
  private:
   struct Home {
     uint64_t number = 0;
-    std::map<ObjectId, bool> holds;                       // the last word on each counts
+    std::map<ObjectId, bool> holds;  // the last word on each counts
     std::map<ObjectId, std::optional<int64_t>> copies;
     std::optional<proto::HoldObjectsRequest> in_flight;
     bool waits_for_retry = false;

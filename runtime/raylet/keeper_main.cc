@@ -1,23 +1,23 @@
-// rayo-keeper: the parent of one raylet (or of the head). When its child ends, however that came, it ends every process that the
-// child left behind; when the keeper itself ends, the child is told by its parent-death signal and ends its tree and itself.
+// rayo-keeper: the parent of one raylet (or of the head). When its child ends, however that came, it ends
+// every process that the child left behind; when the keeper itself ends, the child is told by its
+// parent-death signal and ends its tree and itself.
 //
 //   rayo-keeper [--pid-file F] [--ready-fd N] -- PROGRAM ARGS...
 //
-// PROGRAM is run as `PROGRAM ARGS... --ready-fd N`: the keeper closes its own copy of N, so the reader sees the end of the pipe
-// where the program died before it said anything. SIGTERM, SIGINT and SIGHUP are passed on. Exit code: the child's, or
-// 128 + signal. Log lines go to stderr.
+// PROGRAM is run as `PROGRAM ARGS... --ready-fd N`: the keeper closes its own copy of N, so the reader sees
+// the end of the pipe where the program died before it said anything. SIGTERM, SIGINT and SIGHUP are passed
+// on. Exit code: the child's, or 128 + signal. Log lines go to stderr.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "runtime/base/log.h"
@@ -52,7 +52,8 @@ bool parse(int argc, char** argv, Arguments& out) {
 }
 
 [[noreturn]] void become(const Arguments& arguments, pid_t keeper, const sigset_t& old_mask) {
-  // A keeper that died between fork and here would never be noticed: its pid is compared after the signal is armed.
+  // A keeper that died between fork and here would never be noticed: its pid is compared after the signal is
+  // armed.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != keeper) _exit(1);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
@@ -91,8 +92,8 @@ std::vector<pid_t> children_of(pid_t parent) {
   return children;
 }
 
-// Every process below the keeper is a child of the keeper sooner or later, since it is their subreaper: kill children until none
-// is left. Returns how many there were.
+// Every process below the keeper is a child of the keeper sooner or later, since it is their subreaper: kill
+// children until none is left. Returns how many there were.
 int end_tree() {
   int ended = 0;
   while (true) {
@@ -114,7 +115,8 @@ std::string describe(int status) {
   return rayo::base::cat("ended with exit code ", WEXITSTATUS(status));
 }
 
-// Waits for signals until the child has ended; other children (left by a part of the tree that died) are reaped on the way.
+// Waits for signals until the child has ended; other children (left by a part of the tree that died) are
+// reaped on the way.
 int serve(pid_t child, const sigset_t& signals) {
   while (true) {
     siginfo_t info{};
@@ -162,8 +164,8 @@ int main(int argc, char** argv) {
 
   int status = serve(child, signals);
   int rest = end_tree();
-  rayo::base::log().info("{} (pid {}) {}; {} processes of its tree were ended", arguments.program[0], child, describe(status),
-                         rest);
+  rayo::base::log().info("{} (pid {}) {}; {} processes of its tree were ended", arguments.program[0], child,
+                         describe(status), rest);
   if (!arguments.pid_file.empty()) unlink(arguments.pid_file.c_str());
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

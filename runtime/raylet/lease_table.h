@@ -1,11 +1,12 @@
-// The leases of this node: who holds which worker and which resources, on whose behalf. Exact: what a lease holds is taken from the
-// node's ledger at grant() and given back at end(), whatever ended it, and once.
+// The leases of this node: who holds which worker and which resources, on whose behalf. Exact: what a lease
+// holds is taken from the node's ledger at grant() and given back at end(), whatever ended it, and once.
 //
 //   LeaseTable table(capacity);
 //   if (const Lease* lease = table.grant({.id = id, .job = job, .requester = driver}, demand)) ...
 //   if (auto ended = table.end(id)) pool.release(ended->worker, now);
 //
-// Each act may be repeated: a known lease is granted again as it stands, an unknown one ends as nothing. One owner (the loop).
+// Each act may be repeated: a known lease is granted again as it stands, an unknown one ends as nothing. One
+// owner (the loop).
 #pragma once
 
 #include <deque>
@@ -25,10 +26,10 @@ struct Lease {
   JobId job;
   ProcessId requester;
   NodeId requester_node;
-  uint64_t shape = 0;   // the requester's own number of the demand
-  std::string what;     // function or class, for people
-  ActorId actor;        // nil: tasks
-  ProcessId worker;     // nil until one was found
+  uint64_t shape = 0;                // the requester's own number of the demand
+  std::string what;                  // function or class, for people
+  ActorId actor;                     // nil: tasks
+  ProcessId worker;                  // nil until one was found
   std::vector<std::string> devices;  // UUIDs
   scheduler::Resources resources;
 };
@@ -50,7 +51,8 @@ class LeaseTable {
 
   // The holder waits: its CPUs may serve others.
   void lend(LeaseId id);
-  // Wants them back: true where it has them now; else it stands in line before every new lease (next_taken_back).
+  // Wants them back: true where it has them now; else it stands in line before every new lease
+  // (next_taken_back).
   bool take_back(LeaseId id);
   // Leases in the line that have their CPUs again, now that something was given back.
   std::vector<LeaseId> next_taken_back();

@@ -1,8 +1,9 @@
-// What local processes want to run: for each process and shape of demand, how many leases are still wanted. The raylet serves it
-// from its own free resources first; what does not fit is asked of the head, once at a time for each entry.
+// What local processes want to run: for each process and shape of demand, how many leases are still wanted.
+// The raylet serves it from its own free resources first; what does not fit is asked of the head, once at a
+// time for each entry.
 //
-// Order of service: deeper in nested tasks first (what others wait for), then who waits longest. `count` replaces the wish as a
-// whole, so a repeated request changes nothing. One owner (the loop thread).
+// Order of service: deeper in nested tasks first (what others wait for), then who waits longest. `count`
+// replaces the wish as a whole, so a repeated request changes nothing. One owner (the loop thread).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct LeaseWish {
   int count = 0;
   int depth = 0;
   std::string what;
-  base::TimePoint since{};    // when it began to wait
+  base::TimePoint since{};  // when it began to wait
   base::WallTime since_wall{};
   bool asking_head = false;
 };
@@ -63,6 +64,7 @@ class LocalQueue {
 };
 
 // Labels and affinity: may this demand run on a node with this id and these labels?
-bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels);
+bool allowed_here(const scheduler::Demand& demand, NodeId node,
+                  const std::map<std::string, std::string>& labels);
 
 }  // namespace rayo::raylet

@@ -45,19 +45,25 @@ class Service final : public ObjectService {
         arena_(std::move(arena)),
         self_(base::short_id(wires.own_node())),
         directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
-        outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
+        outbox_(wires.own_node(),
+                [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
         sweep_(loop.every(std::chrono::seconds(1), [this] { tick(); })) {
     if (arena_) {
-      transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
+      transfer_.use_arena(arena_->fd(), arena_->size_bytes(),
+                          [this](const ObjectId& object) { return lend(object); });
     }
   }
 
   // ---- local processes ----
 
-  void hold_refs(ProcessId from, const proto::HoldRefs& request) override {
+  void hold_refs(ProcessId from, uint64_t call_id, const proto::HoldRefs& request) override {
     for (const auto& object : request.held()) directory_.hold(key(from), rpc::from_proto(object));
     for (const auto& object : request.dropped()) directory_.drop(key(from), rpc::from_proto(object));
     settle();
+    if (call_id == 0) return;
+    proto::ToWorker done;
+    done.mutable_done();
+    wires_.send(from, call_id, done);
   }
 
   void publish(ProcessId from, const proto::PublishObject& request) override {
@@ -102,9 +108,11 @@ class Service final : public ObjectService {
     } else {
       proto::Failure* failure = answer.mutable_object_space()->mutable_failure();
       failure->set_kind(proto::OUT_OF_MEMORY_ERROR);
-      failure->set_text(base::cat("an object of ", request.size_bytes(), " bytes does not fit the arena: ", directory_.used_bytes(), " of ",
+      failure->set_text(base::cat("an object of ", request.size_bytes(),
+                                  " bytes does not fit the arena: ", directory_.used_bytes(), " of ",
                                   directory_.capacity_bytes(), " bytes are used"));
-      failure->set_next_step("drop refs that are no longer needed, or start the node with a larger --object-store-memory");
+      failure->set_next_step(
+          "drop refs that are no longer needed, or start the node with a larger --object-store-memory");
     }
     wires_.send(from, call_id, answer);
     settle();
@@ -144,16 +152,18 @@ class Service final : public ObjectService {
     if (request.number() <= last) return {};  // sent twice
     last = request.number();
     for (const auto& object : request.held()) directory_.node_hold(node, rpc::from_proto(object));
-    for (const auto& copy : request.copies()) directory_.node_has_copy(node, rpc::from_proto(copy.object()), copy.size_bytes());
+    for (const auto& copy : request.copies())
+      directory_.node_has_copy(node, rpc::from_proto(copy.object()), copy.size_bytes());
     for (const auto& object : request.dropped()) directory_.node_drop(node, rpc::from_proto(object));
-    for (const auto& object : request.copies_dropped()) directory_.node_lost_copy(node, rpc::from_proto(object));
+    for (const auto& object : request.copies_dropped())
+      directory_.node_lost_copy(node, rpc::from_proto(object));
     settle();
     return {};
   }
 
   proto::Done publish_here(const proto::PublishAtHomeRequest& request) override {
-    directory_.node_published(base::short_id(rpc::from_proto<NodeId>(request.node())), rpc::from_proto(request.object().object()),
-                              known_of(request.object()));
+    directory_.node_published(base::short_id(rpc::from_proto<NodeId>(request.node())),
+                              rpc::from_proto(request.object().object()), known_of(request.object()));
     settle();
     return {};
   }
@@ -206,13 +216,18 @@ class Service final : public ObjectService {
 
   void carry_out(const Action& action) {
     switch (action.kind) {
-      case Action::Kind::kAnswer: return answer(action);
-      case Action::Kind::kAskHome: return ask_home(action.object);
+      case Action::Kind::kAnswer:
+        return answer(action);
+      case Action::Kind::kAskHome:
+        return ask_home(action.object);
       case Action::Kind::kTellHome:
         if (!action.copy) return outbox_.hold(action.object, action.held);
-        return outbox_.copy(action.object, action.held ? std::optional(action.known.size_bytes) : std::nullopt);
-      case Action::Kind::kPull: return pull(action);
-      case Action::Kind::kDropCopy: return drop_copy(action);
+        return outbox_.copy(action.object,
+                            action.held ? std::optional(action.known.size_bytes) : std::nullopt);
+      case Action::Kind::kPull:
+        return pull(action);
+      case Action::Kind::kDropCopy:
+        return drop_copy(action);
     }
   }
 
@@ -226,8 +241,12 @@ class Service final : public ObjectService {
     proto::ObjectValue* value = message.mutable_object_value();
     value->set_ready(true);
     switch (action.known.kind) {
-      case Known::Kind::kFailure: *value->mutable_failure() = action.known.failure; break;
-      case Known::Kind::kValue: value->set_value(action.known.value); break;
+      case Known::Kind::kFailure:
+        *value->mutable_failure() = action.known.failure;
+        break;
+      case Known::Kind::kValue:
+        value->set_value(action.known.value);
+        break;
       case Known::Kind::kArena:
         value->set_in_arena(true);
         value->set_size_bytes(action.known.size_bytes);
@@ -240,12 +259,17 @@ class Service final : public ObjectService {
   proto::AskObjectReply reply_to_node(const Known& known) const {
     proto::AskObjectReply reply;
     switch (known.kind) {
-      case Known::Kind::kFailure: *reply.mutable_failure() = known.failure; break;
-      case Known::Kind::kValue: reply.set_value(known.value); break;
+      case Known::Kind::kFailure:
+        *reply.mutable_failure() = known.failure;
+        break;
+      case Known::Kind::kValue:
+        reply.set_value(known.value);
+        break;
       case Known::Kind::kArena: {
         reply.set_in_arena(true);
         reply.set_size_bytes(known.size_bytes);
-        rpc::to_proto(known.holder == self_ ? wires_.own_node() : wires_.node_of(known.holder), reply.mutable_holder());
+        rpc::to_proto(known.holder == self_ ? wires_.own_node() : wires_.node_of(known.holder),
+                      reply.mutable_holder());
         break;
       }
     }
@@ -285,7 +309,8 @@ class Service final : public ObjectService {
 
   void pull(const Action& action) {
     NodeId holder = wires_.node_of(action.node);
-    if (!holder) return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
+    if (!holder)
+      return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
     ObjectId object = action.object;
     transfer_.pull({.object = object,
                     .holder = wires_.address_of(holder),
@@ -341,8 +366,8 @@ class Service final : public ObjectService {
 
 }  // namespace
 
-base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop, Transfer& transfer,
-                                                                   int64_t arena_bytes) {
+base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop,
+                                                                   Transfer& transfer, int64_t arena_bytes) {
   std::optional<object_store::Arena> arena;
   if (arena_bytes > 0) {
     RAYO_ASSIGN_OR_RETURN(arena, object_store::Arena::create(arena_bytes));

@@ -1,7 +1,9 @@
-// The raylet's part in objects: what local processes publish and ask for, and what other nodes ask this one as a home.
+// The raylet's part in objects: what local processes publish and ask for, and what other nodes ask this one
+// as a home.
 //
-// A handler never blocks: an answer that is not known yet is sent by the service itself when it is, through the ObjectWires that it
-// was given. All on the loop thread. Answers go to the process that asked; where that is gone they fall away.
+// A handler never blocks: an answer that is not known yet is sent by the service itself when it is, through
+// the ObjectWires that it was given. All on the loop thread. Answers go to the process that asked; where that
+// is gone they fall away.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +22,23 @@
 
 namespace rayo::raylet {
 
-// What the service needs of the rest of the raylet. Implemented by the shell (object_wires.h); a test gives its own.
+// What the service needs of the rest of the raylet. Implemented by the shell (object_wires.h); a test gives
+// its own.
 class ObjectWires {
  public:
   virtual ~ObjectWires() = default;
   // One frame to a local process; call_id 0 is a push. Dropped where the process is gone.
   virtual void send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) = 0;
   virtual NodeId own_node() const = 0;
-  // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for gRPC by address_of.
+  // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for
+  // gRPC by address_of.
   virtual NodeId node_of(uint64_t short_node) const = 0;
   virtual std::string address_of(NodeId node) const = 0;
   virtual bool same_machine(NodeId node) const = 0;  // then data connections go without TLS
-  // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply (UNAVAILABLE), with
-  // the record of the node's death where the head has told it.
-  virtual void ask_object(NodeId home, const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply
+  // (UNAVAILABLE), with the record of the node's death where the head has told it.
+  virtual void ask_object(NodeId home, const proto::AskObjectRequest& request,
+                          std::function<void(proto::AskObjectReply)> done) = 0;
   virtual void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) = 0;
   virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                             std::function<void(proto::HoldObjectsReply)> done) = 0;
@@ -63,23 +68,24 @@ class ObjectService {
   virtual int64_t used_bytes() const = 0;
 
   // ---- other raylets: `done` may run later, once ----
-  virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  virtual void ask(const proto::AskObjectRequest& request,
+                   std::function<void(proto::AskObjectReply)> done) = 0;
   virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
   virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
   virtual proto::Done drop_copies(const proto::DropCopiesRequest& request) = 0;
 
   // ---- beginnings and ends ----
   virtual void process_joined(ProcessId process) = 0;
-  // A local process was reaped or left: its references, unsealed space and unanswered requests go; what it minted and had not
-  // published fails with ObjectLost and this record.
+  // A local process was reaped or left: its references, unsealed space and unanswered requests go; what it
+  // minted and had not published fails with ObjectLost and this record.
   virtual void process_gone(ProcessId process, const proto::DeathRecord& death) = 0;
   virtual void node_gone(NodeId node, const proto::DeathRecord& death) = 0;
 };
 
-// Over object_store::Directory, with large values in the arena and pulled from their holders by `transfer`. `loop` runs its
-// sweep each second. An arena of 0 bytes: large values stay in the messages.
+// Over object_store::Directory, with large values in the arena and pulled from their holders by `transfer`.
+// `loop` runs its sweep each second. An arena of 0 bytes: large values stay in the messages.
 class Transfer;
-base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop, Transfer& transfer,
-                                                                   int64_t arena_bytes);
+base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop,
+                                                                   Transfer& transfer, int64_t arena_bytes);
 
 }  // namespace rayo::raylet

@@ -57,7 +57,8 @@ const proto::DeathRecord* Processes::death_of(ProcessId id) const {
   return nullptr;
 }
 
-bool Processes::send(ProcessId to, uint64_t call_id, const proto::ToWorker& message, std::vector<base::Fd> descriptors) {
+bool Processes::send(ProcessId to, uint64_t call_id, const proto::ToWorker& message,
+                     std::vector<base::Fd> descriptors) {
   LocalProcess* process = find(to);
   return process && process->wire && process->wire->send(call_id, message, std::move(descriptors));
 }

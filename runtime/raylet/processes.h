@@ -1,8 +1,9 @@
-// The processes of this node that speak to this raylet: drivers, workers, zygotes. Who they are, the wire to each, and who is told
-// when one ends. An end is told once, with the record that explains it, to every listener in the order in which they came.
+// The processes of this node that speak to this raylet: drivers, workers, zygotes. Who they are, the wire to
+// each, and who is told when one ends. An end is told once, with the record that explains it, to every
+// listener in the order in which they came.
 //
-//   processes.on_end([&](const LocalProcess& process, const proto::DeathRecord& death) { links.process_gone(process, death); });
-//   processes.send(driver, call_id, reply);
+//   processes.on_end([&](const LocalProcess& process, const proto::DeathRecord& death) {
+//   links.process_gone(process, death); }); processes.send(driver, call_id, reply);
 //
 // Loop thread only. Pointers are valid until the process ends.
 #pragma once
@@ -29,13 +30,13 @@ struct LocalProcess {
   JobId job;
   pid_t pid = 0;
   base::WallTime started{};
-  std::string what;          // "actor Counter", "task half", a driver's program
-  ActorId actor;             // hosts it
-  FrameWire* wire = nullptr; // the session's; null before hello and after the connection has ended
-  bool remote = false;       // a driver on another machine: no descriptors, no rings
+  std::string what;           // "actor Counter", "task half", a driver's program
+  ActorId actor;              // hosts it
+  FrameWire* wire = nullptr;  // the session's; null before hello and after the connection has ended
+  bool remote = false;        // a driver on another machine: no descriptors, no rings
   rpc::DoorbellFds doorbell_fds;
   std::optional<rpc::PeerDoorbell> doorbell;
-  base::Path log;            // of a worker: its stdout's file
+  base::Path log;  // of a worker: its stdout's file
 };
 
 class Processes {
@@ -54,7 +55,8 @@ class Processes {
   const proto::DeathRecord* death_of(ProcessId id) const;
 
   // False where nobody of that id listens any more: the message is dropped.
-  bool send(ProcessId to, uint64_t call_id, const proto::ToWorker& message, std::vector<base::Fd> descriptors = {});
+  bool send(ProcessId to, uint64_t call_id, const proto::ToWorker& message,
+            std::vector<base::Fd> descriptors = {});
 
   NodeId node() const { return node_; }
   int count(proto::ProcessKind kind) const;

@@ -1,27 +1,26 @@
 #include "runtime/raylet/transfer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
 #include <vector>
 
 #include "object_store/arena.h"
+#include "runtime/base/address.h"
 #include "runtime/base/check.h"
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/transfer_link.h"
-#include "runtime/base/address.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/frame.h"
 
 namespace rayo::raylet {
 namespace {
 
-constexpr int kThreads = 4;              // transfers at a time in each direction; more wait their turn
-constexpr size_t kPiece = 1 << 20;       // of the copy from socket to arena: fits the cache
+constexpr int kThreads = 4;         // transfers at a time in each direction; more wait their turn
+constexpr size_t kPiece = 1 << 20;  // of the copy from socket to arena: fits the cache
 constexpr base::Duration kDial = std::chrono::seconds(5);
 
 std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(std::span(&value, 1)); }
@@ -41,7 +40,8 @@ base::StatusOr<ObjectId> read_request(TransferLink& link) {
   RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(&header, 1))));
   ObjectId object;
   if (!rpc::check_header(header) || header.kind != rpc::FrameKind::kPull || header.length != sizeof object) {
-    return base::failed(absl::StatusCode::kInvalidArgument, "a data connection that does not begin with a pull");
+    return base::failed(absl::StatusCode::kInvalidArgument,
+                        "a data connection that does not begin with a pull");
   }
   RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(&object, 1))));
   return object;
@@ -61,7 +61,8 @@ base::StatusOr<std::optional<proto::Failure>> read_reply(TransferLink& link, int
     return std::optional(failure);
   }
   if (header.call_id != static_cast<uint64_t>(size_bytes)) {
-    return base::failed(absl::StatusCode::kDataLoss, base::cat("the holder has ", header.call_id, " bytes, its home says ", size_bytes));
+    return base::failed(absl::StatusCode::kDataLoss,
+                        base::cat("the holder has ", header.call_id, " bytes, its home says ", size_bytes));
   }
   return std::optional<proto::Failure>();
 }
@@ -84,9 +85,11 @@ base::Status receive_into(TransferLink& link, int arena_fd, int64_t offset, int6
 }
 
 // Dials, asks, receives. A failure that the holder told comes as a value, all else as a status.
-base::StatusOr<std::optional<proto::Failure>> run_pull(const Transfer::Pull& pull, const rpc::LinkKeys& keys, int arena_fd) {
+base::StatusOr<std::optional<proto::Failure>> run_pull(const Transfer::Pull& pull, const rpc::LinkKeys& keys,
+                                                       int arena_fd) {
   RAYO_ASSIGN_OR_RETURN(base::HostPort address, base::parse_host_port(pull.holder));
-  RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(address, base::deadline_after(base::system_clock().now(), kDial)));
+  RAYO_ASSIGN_OR_RETURN(base::Fd fd,
+                        rpc::dial(address, base::deadline_after(base::system_clock().now(), kDial)));
   rpc::DataHeader hello = rpc::make_data_header(rpc::LinkKind::kData, pull.tls, {}, keys);
   TransferLink clear(base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)), std::nullopt, Transfer::kStall);
   rpc::DataHeaderBytes hello_bytes = rpc::encode(hello);
@@ -110,7 +113,10 @@ base::StatusOr<std::optional<proto::Failure>> run_pull(const Transfer::Pull& pul
 
 struct Transfer::State {
   State(base::Loop& loop, const rpc::Secret& secret)
-      : loop(loop), keys(rpc::LinkKeys::of_data(secret)), pulls("rayo-pull", kThreads), serves("rayo-serve", kThreads) {}
+      : loop(loop),
+        keys(rpc::LinkKeys::of_data(secret)),
+        pulls("rayo-pull", kThreads),
+        serves("rayo-serve", kThreads) {}
 
   void serve(base::Fd fd, const rpc::DataHeader& header);
 
@@ -124,7 +130,8 @@ struct Transfer::State {
   base::WorkThreads serves;
 };
 
-Transfer::Transfer(base::Loop& loop, const rpc::Secret& data_secret) : state_(std::make_unique<State>(loop, data_secret)) {}
+Transfer::Transfer(base::Loop& loop, const rpc::Secret& data_secret)
+    : state_(std::make_unique<State>(loop, data_secret)) {}
 
 Transfer::~Transfer() = default;
 
@@ -139,11 +146,13 @@ void Transfer::use_arena(int arena_fd, int64_t arena_bytes, Find find) {
 void Transfer::pull(const Pull& pull, Done done) {
   State* state = state_.get();
   state->fibers.spawn("pull", [state, pull, done = std::move(done)] {
-    auto result = base::run_on_thread(state->pulls, [&] { return run_pull(pull, state->keys, state->arena_fd); });
+    auto result =
+        base::run_on_thread(state->pulls, [&] { return run_pull(pull, state->keys, state->arena_fd); });
     if (result.ok()) return done(*result);
     proto::Failure failure;
     failure.set_kind(proto::OBJECT_LOST);
-    failure.set_text(base::cat("object ", pull.object.hex(), " could not be fetched from ", pull.holder, ": ", base::message(result.status())));
+    failure.set_text(base::cat("object ", pull.object.hex(), " could not be fetched from ", pull.holder, ": ",
+                               base::message(result.status())));
     failure.set_next_step(base::next_step(result.status()));
     done(failure);
   });
@@ -151,7 +160,8 @@ void Transfer::pull(const Pull& pull, Done done) {
 
 void Transfer::serve(base::Fd fd, const rpc::DataHeader& header) {
   State* state = state_.get();
-  state->fibers.spawn("serve", [state, fd = std::move(fd), header]() mutable { state->serve(std::move(fd), header); });
+  state->fibers.spawn("serve",
+                      [state, fd = std::move(fd), header]() mutable { state->serve(std::move(fd), header); });
 }
 
 // In a fiber: the bytes move on a thread, the directory is asked on the loop.

@@ -1,10 +1,12 @@
-// Large objects from node to node: arena to arena over TCP, on named threads, so that the raylet's loop never waits for bytes.
+// Large objects from node to node: arena to arena over TCP, on named threads, so that the raylet's loop never
+// waits for bytes.
 //
-// A pull dials the holder's one port (LinkKind::kData), sends one kPull frame and reads the object into its extent; between
-// machines all of it inside TLS. One connection serves one object. A peer that stands still for kStall ends the transfer.
+// A pull dials the holder's one port (LinkKind::kData), sends one kPull frame and reads the object into its
+// extent; between machines all of it inside TLS. One connection serves one object. A peer that stands still
+// for kStall ends the transfer.
 //
-//   transfer.pull({.object = id, .holder = "10.0.0.5:6380", ...}, [](std::optional<proto::Failure> failure) { ... });
-//   port's data handler, LinkKind::kData:  transfer.serve(std::move(fd), header);
+//   transfer.pull({.object = id, .holder = "10.0.0.5:6380", ...}, [](std::optional<proto::Failure> failure) {
+//   ... }); port's data handler, LinkKind::kData:  transfer.serve(std::move(fd), header);
 //
 // Loop thread; callbacks come on it. The source of extents is asked on the loop thread too.
 #pragma once
@@ -33,12 +35,13 @@ struct Outgoing {
 
 class Transfer {
  public:
-  static constexpr base::Duration kStall = std::chrono::seconds(10);  // no byte for so long: the peer is gone or stopped
+  static constexpr base::Duration kStall =
+      std::chrono::seconds(10);  // no byte for so long: the peer is gone or stopped
 
   struct Pull {
     ObjectId object;
-    std::string holder;       // HOST:PORT
-    bool tls = true;          // false where the holder is on this machine
+    std::string holder;  // HOST:PORT
+    bool tls = true;     // false where the holder is on this machine
     int64_t offset = 0;
     int64_t size_bytes = 0;
   };
@@ -50,7 +53,8 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Once, before the first transfer: where the bytes lie, and what is sealed. The descriptor stays the caller's.
+  // Once, before the first transfer: where the bytes lie, and what is sealed. The descriptor stays the
+  // caller's.
   void use_arena(int arena_fd, int64_t arena_bytes, Find find);
 
   void pull(const Pull& pull, Done done);

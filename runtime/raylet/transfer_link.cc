@@ -1,20 +1,21 @@
 #include "runtime/raylet/transfer_link.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 namespace rayo::raylet {
 namespace {
-constexpr size_t kTlsPiece = 256 << 10;  // the pump decrypts at most what it is fed; sends of this size reach 1 GB/s
+constexpr size_t kTlsPiece =
+    256 << 10;  // the pump decrypts at most what it is fed; sends of this size reach 1 GB/s
 }
 
-TransferLink::TransferLink(base::Fd fd, std::optional<rpc::TlsPump> tls, base::Duration stall) : fd_(std::move(fd)), tls_(std::move(tls)) {
+TransferLink::TransferLink(base::Fd fd, std::optional<rpc::TlsPump> tls, base::Duration stall)
+    : fd_(std::move(fd)), tls_(std::move(tls)) {
   int flags = fcntl(fd_.get(), F_GETFL);
   fcntl(fd_.get(), F_SETFL, flags & ~O_NONBLOCK);
   auto whole = std::chrono::duration_cast<std::chrono::seconds>(stall);
@@ -50,13 +51,16 @@ base::Status TransferLink::read_exact(std::span<std::byte> bytes) {
   return base::Status();
 }
 
-base::StatusOr<size_t> TransferLink::read_some(std::span<std::byte> bytes) { return tls_ ? receive_tls(bytes) : receive(bytes); }
+base::StatusOr<size_t> TransferLink::read_some(std::span<std::byte> bytes) {
+  return tls_ ? receive_tls(bytes) : receive(bytes);
+}
 
 base::Status TransferLink::send_all(std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t sent = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "sending an object to another node");
+    if (sent < 0)
+      return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "sending an object to another node");
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return base::Status();
@@ -66,8 +70,11 @@ base::StatusOr<size_t> TransferLink::receive(std::span<std::byte> bytes) {
   for (;;) {
     ssize_t got = recv(fd_.get(), bytes.data(), bytes.size(), 0);
     if (got > 0) return static_cast<size_t>(got);
-    if (got == 0) return base::failed(absl::StatusCode::kUnavailable, "the other node closed the connection in the middle of an object");
-    if (errno != EINTR) return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "receiving an object from another node");
+    if (got == 0)
+      return base::failed(absl::StatusCode::kUnavailable,
+                          "the other node closed the connection in the middle of an object");
+    if (errno != EINTR)
+      return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "receiving an object from another node");
   }
 }
 

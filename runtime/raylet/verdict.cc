@@ -14,11 +14,13 @@ using base::cat;
 std::string how(const ProcessEnd& end) {
   if (end.exited) return cat("exit code ", end.exit_code);
   const char* name = strsignal(end.signal);
-  return cat("signal ", end.signal, " (", name ? name : "unknown", ")", end.core_dumped ? ", core dumped" : "");
+  return cat("signal ", end.signal, " (", name ? name : "unknown", ")",
+             end.core_dumped ? ", core dumped" : "");
 }
 
 proto::DeathKind kind_of(const ProcessEnd& end, const EndContext& context) {
-  // A kill by the kernel for want of memory looks like a SIGKILL of ours: only the cgroup's counter tells them apart.
+  // A kill by the kernel for want of memory looks like a SIGKILL of ours: only the cgroup's counter tells
+  // them apart.
   bool killed_for_memory = !end.exited && end.signal == SIGKILL && context.oom_kills > 0;
   if (context.asked != proto::DEATH_UNSPECIFIED) return context.asked;
   if (killed_for_memory) return proto::OUT_OF_MEMORY;
@@ -30,14 +32,22 @@ std::string sentence(proto::DeathKind kind, const ProcessEnd& end, const EndCont
   const std::string& what = context.what;
   const std::string because = context.asked_text.empty() ? "" : cat(": ", context.asked_text);
   switch (kind) {
-    case proto::OUT_OF_MEMORY: return cat(what, " was killed by the kernel: the memory of its cgroup was used up");
-    case proto::START_FAILED: return cat(what, " never reached rayo::init: ", how(end), because);
-    case proto::KILLED: return cat(what, " was killed on request", because);
-    case proto::DRIVER_GONE: return cat(what, " ended with its driver", because);
-    case proto::OUT_OF_SCOPE: return cat(what, " ended: no handle is left", because);
-    case proto::STOPPED: return cat(what, " was stopped", because);
-    case proto::FENCED: return cat(what, " was fenced", because);
-    default: return cat(what, " ended: ", how(end));
+    case proto::OUT_OF_MEMORY:
+      return cat(what, " was killed by the kernel: the memory of its cgroup was used up");
+    case proto::START_FAILED:
+      return cat(what, " never reached rayo::init: ", how(end), because);
+    case proto::KILLED:
+      return cat(what, " was killed on request", because);
+    case proto::DRIVER_GONE:
+      return cat(what, " ended with its driver", because);
+    case proto::OUT_OF_SCOPE:
+      return cat(what, " ended: no handle is left", because);
+    case proto::STOPPED:
+      return cat(what, " was stopped", because);
+    case proto::FENCED:
+      return cat(what, " was fenced", because);
+    default:
+      return cat(what, " ended: ", how(end));
   }
 }
 
@@ -45,7 +55,8 @@ std::string sentence(proto::DeathKind kind, const ProcessEnd& end, const EndCont
 
 proto::DeathRecord explain(const ProcessEnd& end, const EndContext& context) {
   proto::DeathRecord record;
-  record.set_at_unix_us(std::chrono::duration_cast<std::chrono::microseconds>(context.at.time_since_epoch()).count());
+  record.set_at_unix_us(
+      std::chrono::duration_cast<std::chrono::microseconds>(context.at.time_since_epoch()).count());
   rpc::to_proto(context.node, record.mutable_node());
   record.set_pid(end.pid);
   record.set_kind(kind_of(end, context));

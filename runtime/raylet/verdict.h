@@ -1,5 +1,5 @@
-// Why a process ended, as a DeathRecord: from its exit status, from what this raylet itself had done to it, and from what the cgroup
-// counted meanwhile. Pure.
+// Why a process ended, as a DeathRecord: from its exit status, from what this raylet itself had done to it,
+// and from what the cgroup counted meanwhile. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ struct ProcessEnd {
 // What the raylet did or knew before; it explains an end that the status alone would not.
 struct EndContext {
   NodeId node;
-  std::string what = "worker";       // "actor Counter", "task half", "driver"
-  proto::DeathKind asked = proto::DEATH_UNSPECIFIED;  // KILLED, STOPPED, DRIVER_GONE, OUT_OF_SCOPE ...: we ended it
-  std::string asked_text;            // the reason in words; may be empty
-  bool reached_init = true;          // said hello
-  int64_t oom_kills = 0;             // of the cgroup since the process began
+  std::string what = "worker";  // "actor Counter", "task half", "driver"
+  proto::DeathKind asked =
+      proto::DEATH_UNSPECIFIED;  // KILLED, STOPPED, DRIVER_GONE, OUT_OF_SCOPE ...: we ended it
+  std::string asked_text;        // the reason in words; may be empty
+  bool reached_init = true;      // said hello
+  int64_t oom_kills = 0;         // of the cgroup since the process began
   std::vector<std::string> last_lines;
   base::WallTime at{};
 };

@@ -80,7 +80,8 @@ void WorkerPool::release(ProcessId process, base::TimePoint now) {
   if (found == workers_.end() || found->second.state != State::kGiven) return;
   Worker& worker = found->second;
   if (worker.use == Use::kActor || worker.bound != 0) return stop(process, worker, "its work has ended");
-  if (count(worker.job, State::kIdle, true) >= limits_.idle_max) return stop(process, worker, "enough idle workers");
+  if (count(worker.job, State::kIdle, true) >= limits_.idle_max)
+    return stop(process, worker, "enough idle workers");
   became_idle(process, worker, now);
 }
 
@@ -128,10 +129,14 @@ const char* WorkerPool::state_name(ProcessId process) const {
   auto found = workers_.find(process);
   if (found == workers_.end()) return "";
   switch (found->second.state) {
-    case State::kStarting: return "starting";
-    case State::kIdle: return "idle";
-    case State::kGiven: return found->second.use == Use::kActor ? "actor" : "tasks";
-    case State::kStopping: return "stopping";
+    case State::kStarting:
+      return "starting";
+    case State::kIdle:
+      return "idle";
+    case State::kGiven:
+      return found->second.use == Use::kActor ? "actor" : "tasks";
+    case State::kStopping:
+      return "stopping";
   }
   return "";
 }
@@ -148,9 +153,12 @@ void WorkerPool::balance(JobId id) {
     start(id, wish.environment, wish.ticket);
   }
   if (!job.prestart) return;
-  auto waiting = std::count_if(job.wishes.begin(), job.wishes.end(), [](const Wish& wish) { return wish.environment.empty(); });
+  auto waiting = std::count_if(job.wishes.begin(), job.wishes.end(),
+                               [](const Wish& wish) { return wish.environment.empty(); });
   int missing = static_cast<int>(waiting) + limits_.spare - count(id, State::kIdle, true);
-  for (int starting = count(id, State::kStarting, true); starting < std::min(missing, limits_.starting); ++starting) start(id, {}, 0);
+  for (int starting = count(id, State::kStarting, true); starting < std::min(missing, limits_.starting);
+       ++starting)
+    start(id, {}, 0);
 }
 
 void WorkerPool::give(JobId id, Job& job) {
@@ -159,7 +167,8 @@ void WorkerPool::give(JobId id, Job& job) {
   };
   for (auto wish = job.wishes.begin(); wish != job.wishes.end();) {
     // The youngest idle one: its pages are warm, and the oldest can expire.
-    auto process = std::find_if(idle_.rbegin(), idle_.rend(), [&](ProcessId p) { return matches(*wish, workers_.at(p)); });
+    auto process = std::find_if(idle_.rbegin(), idle_.rend(),
+                                [&](ProcessId p) { return matches(*wish, workers_.at(p)); });
     if (process == idle_.rend()) {
       ++wish;
       continue;

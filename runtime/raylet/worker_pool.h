@@ -1,13 +1,15 @@
-// Which worker processes of each job are started, given out, kept and ended on this node. Decides only: events go in, actions come
-// out, and the shell (worker_starter.h) carries them out.
+// Which worker processes of each job are started, given out, kept and ended on this node. Decides only:
+// events go in, actions come out, and the shell (worker_starter.h) carries them out.
 //
 //   WorkerPool pool({});
 //   pool.open_job(job, now);
 //   pool.want(ticket, job, WorkerPool::Use::kActor, {}, now);
-//   for (auto& action : pool.take_actions()) ...        // Start{process, job}; later started(process) -> Give{ticket, process}
+//   for (auto& action : pool.take_actions()) ...        // Start{process, job}; later started(process) ->
+//   Give{ticket, process}
 //
-// Workers belong to a job: they carry its program, arguments, directory and environment. A worker that hosted an actor is never
-// used again; one that ran tasks goes back to idle. Each event may come twice. One owner (the loop thread).
+// Workers belong to a job: they carry its program, arguments, directory and environment. A worker that hosted
+// an actor is never used again; one that ran tasks goes back to idle. Each event may come twice. One owner
+// (the loop thread).
 #pragma once
 
 #include <cstdint>
@@ -68,13 +70,15 @@ class WorkerPool {
   void want(Ticket ticket, JobId job, Use use, std::vector<std::string> environment = {});
   void cancel(Ticket ticket);
 
-  void started(ProcessId process, base::TimePoint now);       // it said hello
-  void adopt(ProcessId process, JobId job, base::TimePoint now);  // a worker that was not asked for (a zygote that cannot fork)
+  void started(ProcessId process, base::TimePoint now);  // it said hello
+  void adopt(ProcessId process, JobId job,
+             base::TimePoint now);  // a worker that was not asked for (a zygote that cannot fork)
   // Never came up: what waits for this job is refused with `why`, since the next one would fail the same way.
   void start_failed(ProcessId process, const proto::Failure& why);
-  void release(ProcessId process, base::TimePoint now);       // its lease ended in good order: idle again
-  void retire(ProcessId process, const std::string& reason);  // to be ended: its actor is gone, its connection is suspect
-  void gone(ProcessId process);                               // reaped
+  void release(ProcessId process, base::TimePoint now);  // its lease ended in good order: idle again
+  void retire(ProcessId process,
+              const std::string& reason);  // to be ended: its actor is gone, its connection is suspect
+  void gone(ProcessId process);            // reaped
 
   // Ends what was idle for too long. Call at next_deadline().
   void expire(base::TimePoint now);

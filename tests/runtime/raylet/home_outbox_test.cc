@@ -1,8 +1,8 @@
-// What a user loses if these fail: a reference held on another node is not known at its home, and the object is freed under it.
+// What a user loses if these fail: a reference held on another node is not known at its home, and the object
+// is freed under it.
 #include "runtime/raylet/home_outbox.h"
 
 #include <gtest/gtest.h>
-
 #include <vector>
 
 namespace rayo::raylet {
@@ -11,7 +11,8 @@ namespace {
 class HomeOutboxTest : public testing::Test {
  protected:
   std::vector<proto::HoldObjectsRequest> sent_;
-  HomeOutbox outbox_{NodeId{1, 1}, [this](uint64_t, const proto::HoldObjectsRequest& request) { sent_.push_back(request); }};
+  HomeOutbox outbox_{
+      NodeId{1, 1}, [this](uint64_t, const proto::HoldObjectsRequest& request) { sent_.push_back(request); }};
 };
 
 TEST_F(HomeOutboxTest, OneMessageAtATimeAndTheLastWordCounts) {

@@ -1,0 +1,67 @@
+// The actors that run on this node: started on the head's word in a worker of their own, ended on its word or
+// with their process, and told of to the head (ALIVE with address, DEAD with record, or back to PENDING where
+// they do not fit). DEAD is said only when the process is reaped.
+//
+// Loop thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/loop/event.h"
+#include "runtime/raylet/lease_service.h"
+
+namespace rayo::raylet {
+
+class ActorHost {
+ public:
+  // `tell` brings an ActorInfo to the head and to this node's own watchers.
+  using Tell = std::function<void(const proto::ActorInfo&)>;
+
+  ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, Processes& processes, Workers& workers,
+            Tell tell);
+  ~ActorHost();
+
+  // Spawns a fiber. The same incarnation again: its state is told again.
+  void start(const proto::StartActor& request);
+  void end(const proto::EndActor& request);
+  // From the worker: its constructor ended.
+  void started(ProcessId from, const proto::ActorStarted& message);
+  void process_gone(const LocalProcess& process, const proto::DeathRecord& death);
+
+  // For Register: what runs or starts here.
+  std::vector<proto::ActorInfo> running() const;
+
+ private:
+  struct Hosted {
+    proto::ActorInfo info;
+    LeaseId lease;
+    ProcessId worker;
+    base::OneShot<proto::ActorStarted> constructed;
+    proto::DeathRecord why;  // set by end(): overrides what the status says
+    bool ended = false;      // by end(), before it had a worker
+  };
+
+  void run(ActorId actor, const proto::StartActor& request);
+  bool reserve(Hosted& hosted, const proto::StartActor& request);
+  bool construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request,
+                 base::TimePoint deadline);
+  void fail(ActorId actor, uint32_t incarnation, proto::Failure failure);
+  Hosted* find(ActorId actor, uint32_t incarnation);
+  void tell(Hosted& hosted, proto::ActorState state);
+  void forget(ActorId actor);
+
+  base::Loop& loop_;
+  LeaseTable& table_;
+  LeaseService& leases_;
+  Processes& processes_;
+  Workers& workers_;
+  Tell tell_;
+  std::map<ActorId, std::unique_ptr<Hosted>> actors_;
+  base::TaskGroup tasks_;
+};
+
+}  // namespace rayo::raylet

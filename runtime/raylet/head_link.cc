@@ -1,0 +1,173 @@
+#include "runtime/raylet/head_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <pthread.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/loop/signals.h"
+#include "runtime/base/text.h"
+#include "runtime/rpc/grpc/methods.h"
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr base::Duration kBeatEach = 250ms;  // design: suspect after 1 s, so three may be lost
+constexpr base::Duration kBeatLimit = 1s;
+constexpr base::Duration kAttachLimit = 5s;
+constexpr base::Duration kBackoffFirst = 50ms;
+constexpr base::Duration kBackoffMost = 2s;
+constexpr base::Duration kTryFor = 24h;  // contract: a raylet whose head is gone tries for 24 h
+
+}  // namespace
+
+base::Status status_of(const proto::Failure& failure) {
+  absl::StatusCode code = absl::StatusCode::kInternal;
+  if (failure.kind() == proto::UNAVAILABLE) code = absl::StatusCode::kUnavailable;
+  if (failure.kind() == proto::TIMEOUT) code = absl::StatusCode::kDeadlineExceeded;
+  if (failure.kind() == proto::INVALID) code = absl::StatusCode::kFailedPrecondition;
+  return base::failed(code, failure.text(), failure.next_step());
+}
+
+proto::Failure failure_of(const base::Status& status) {
+  proto::Failure failure;
+  bool late = status.code() == absl::StatusCode::kDeadlineExceeded;
+  bool wrong =
+      status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kNotFound;
+  failure.set_kind(late ? proto::TIMEOUT : wrong ? proto::INVALID : proto::UNAVAILABLE);
+  failure.set_text(std::string(base::message(status)));
+  failure.set_next_step(base::next_step(status));
+  return failure;
+}
+
+HeadLink::HeadLink(base::Loop& loop, rpc::TlsDial dial, NodeLife me)
+    : loop_(loop), me_(me), channel_(rpc::Channel::tls(std::move(dial))) {}
+
+HeadLink::~HeadLink() {
+  stop_ = true;
+  if (beats_.joinable()) beats_.join();
+}
+
+base::StatusOr<proto::Registered> HeadLink::attach(base::TimePoint deadline) {
+  auto stream = channel_->open(rpc::head::kAttach);
+  proto::NodeUp up;
+  *up.mutable_register_() = handlers_.make_register();
+  RAYO_RETURN_IF_ERROR(stream->write(up, deadline));
+  auto first = stream->read(deadline);
+  if (!first.ok()) return first.status();
+  if (!*first) {
+    base::Status why = stream->finish(deadline);
+    return why.ok() ? base::failed(absl::StatusCode::kUnavailable, "the head ended the stream") : why;
+  }
+  if (!(*first)->has_registered())
+    return base::failed(absl::StatusCode::kInternal, "the head's first message is no Registered");
+  const auto& registered = (*first)->registered();
+  if (registered.failure().kind() != proto::FAILURE_UNSPECIFIED) return status_of(registered.failure());
+  stream_ = std::move(stream);
+  saw_head();
+  return registered;
+}
+
+void HeadLink::run() {
+  tasks_->spawn("head", [this] { keep_attached(); });
+  beats_ = std::thread([this] { beat(); });
+}
+
+void HeadLink::keep_attached() {
+  base::TimePoint give_up = loop_.deadline(kTryFor);
+  base::Duration backoff = kBackoffFirst;
+  while (!base::fiber_cancelled()) {
+    if (stream_) {
+      serve();
+      give_up = loop_.deadline(kTryFor);
+      backoff = kBackoffFirst;
+      base::log().warn("the head is away; trying for 24 h");
+    }
+    if (!base::sleep_for(backoff)) return;
+    backoff = std::min(backoff * 2, kBackoffMost);
+    auto registered = attach(loop_.deadline(kAttachLimit));
+    if (registered.ok()) {
+      base::log().info("attached to the head again");
+      handlers_.registered(*registered);
+    } else if (registered.status().code() == absl::StatusCode::kFailedPrecondition) {
+      return handlers_.ended(std::string(base::message(registered.status())));
+    } else if (loop_.now() > give_up) {
+      return handlers_.ended("no head for 24 hours");
+    }
+  }
+}
+
+// Until the stream breaks: one fiber writes, this one reads.
+void HeadLink::serve() {
+  {
+    base::TaskGroup writer;
+    writer.spawn("head writer", [this] {
+      while (auto message = outgoing_.pop()) {
+        if (stream_->write(*message).ok()) continue;
+        break;  // what was on its way is told again by Register; the rest waits in the queue
+      }
+    });
+    while (true) {
+      auto message = stream_->read();
+      if (!message.ok() || !*message) break;
+      saw_head();
+      handlers_.message(std::move(**message));
+    }
+    stream_->cancel();
+  }
+  stream_.reset();
+}
+
+void HeadLink::leave(const std::string& reason, base::TimePoint deadline) {
+  if (stream_) {
+    proto::NodeUp up;
+    up.mutable_leave()->set_reason(reason);
+    outgoing_.push(std::move(up));
+    while (!outgoing_.empty() && stream_ && loop_.now() < deadline && base::sleep_for(1ms)) {
+    }
+    base::sleep_for(20ms);  // for gRPC to bring the last message out before the stream is cut
+  }
+  stop_ = true;
+  tasks_->cancel();
+  tasks_->join(deadline);
+}
+
+base::StatusOr<proto::RelayReply> HeadLink::relay(const proto::RelayRequest& request,
+                                                  base::TimePoint deadline) {
+  while (true) {
+    auto reply = channel_->call(rpc::head::kRelay, request, deadline);
+    if (reply.ok() || reply.status().code() != absl::StatusCode::kUnavailable) return reply;
+    if (loop_.now() >= deadline || !base::sleep_for(100ms)) return reply;
+  }
+}
+
+void HeadLink::saw_head() { last_seen_ = base::system_clock().wall().time_since_epoch().count(); }
+
+// A thread of its own, so that a busy loop is no death.
+void HeadLink::beat() {
+  base::block_signals_in_this_thread();
+  pthread_setname_np(pthread_self(), "rayo-beat");
+  proto::BeatRequest request;
+  rpc::to_proto(me_.id, request.mutable_node());
+  request.set_incarnation(me_.incarnation);
+  for (uint64_t number = 1; !stop_; ++number) {
+    request.set_number(number);
+    auto reply = channel_->call_blocking(rpc::head::kBeat, request, kBeatLimit);
+    if (reply.ok()) saw_head();
+    if (reply.ok() && reply->replaced() && !stop_) {
+      loop_.post([this] { handlers_.ended("another raylet took this node's place"); });
+      return;
+    }
+    if (reply.ok() && !reply->known() && !stop_)
+      loop_.post([this] {
+        if (stream_) stream_->cancel();  // and register again
+      });
+    for (base::Duration slept{}; slept < kBeatEach && !stop_; slept += 50ms)
+      std::this_thread::sleep_for(50ms);
+  }
+}
+
+}  // namespace rayo::raylet

@@ -1,0 +1,187 @@
+#include "runtime/raylet/head_requests.h"
+
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr base::Duration kHeadLimit = 30s;  // how long a request waits for a head that is away
+
+proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const proto::ToRaylet& message) {
+  proto::RelayRequest request;
+  rpc::to_proto(node, request.mutable_node());
+  rpc::to_proto(from.id, request.mutable_process());
+  rpc::to_proto(from.job, request.mutable_job());
+  switch (message.message_case()) {
+    case proto::ToRaylet::kCreateActor:
+      *request.mutable_create_actor() = message.create_actor();
+      break;
+    case proto::ToRaylet::kWatchActor:
+      *request.mutable_watch_actor() = message.watch_actor();
+      break;
+    case proto::ToRaylet::kUnwatchActor:
+      *request.mutable_unwatch_actor() = message.unwatch_actor();
+      break;
+    case proto::ToRaylet::kFindActor:
+      *request.mutable_find_actor() = message.find_actor();
+      break;
+    case proto::ToRaylet::kKillActor:
+      *request.mutable_kill_actor() = message.kill_actor();
+      break;
+    case proto::ToRaylet::kKeyValue:
+      *request.mutable_key_value() = message.key_value();
+      break;
+    default:
+      request.mutable_list_nodes();
+      break;
+  }
+  return request;
+}
+
+}  // namespace
+
+HeadRequests::HeadRequests(base::Loop& loop, Processes& processes, HeadLink& head)
+    : loop_(loop), processes_(processes), head_(head) {}
+
+HeadRequests::~HeadRequests() = default;
+
+void HeadRequests::ask(ProcessId from, uint64_t call_id, const proto::ToRaylet& message) {
+  auto& line = lines_[from];
+  if (!line) {
+    line = std::make_unique<Line>();
+    line->fiber.spawn("head requests", [this, from, here = line.get()] { answer_all(from, *here); });
+  }
+  line->questions.push({call_id, message, loop_.deadline(kHeadLimit)});
+}
+
+void HeadRequests::answer_all(ProcessId from, Line& line) {
+  while (auto question = line.questions.pop()) answer(from, *question);
+}
+
+void HeadRequests::answer(ProcessId from, const Question& question) {
+  if (question.message.has_watch_actor()) return watch(from, question);
+  if (question.message.has_unwatch_actor()) return unwatch(from, question);
+  reply(from, question, relay(from, question));
+}
+
+base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Question& question) {
+  LocalProcess* process = processes_.find(from);
+  if (!process) return base::failed(absl::StatusCode::kCancelled, "the process has ended");
+  return head_.relay(relay_request(*process, processes_.node(), question.message), question.deadline);
+}
+
+void HeadRequests::watch(ProcessId from, const Question& question) {
+  auto actor = rpc::from_proto<ActorId>(question.message.watch_actor().actor());
+  auto watch = cache_.watch(actor, from);
+  if (watch.known) {
+    proto::RelayReply known;
+    *known.mutable_actor() = *watch.known;
+    return reply(from, question, known);
+  }
+  auto asked = relay(from, question);
+  // This one's answer is its reply; others who watch are pushed to.
+  if (asked.ok() && asked->has_actor()) {
+    for (ProcessId watcher : cache_.update(asked->actor(), ActorCache::Source::kHead)) {
+      if (watcher == from) continue;
+      proto::ToWorker message;
+      *message.mutable_actor() = asked->actor();
+      processes_.send(watcher, 0, message);
+    }
+  }
+  reply(from, question, asked);
+}
+
+void HeadRequests::unwatch(ProcessId from, const Question& question) {
+  auto actor = rpc::from_proto<ActorId>(question.message.unwatch_actor().actor());
+  if (cache_.unwatch(actor, from)) tell_unwatched(actor);
+  reply(from, question, proto::RelayReply());
+}
+
+void HeadRequests::tell_unwatched(ActorId actor) {
+  tasks_.spawn("unwatch", [this, actor] {
+    proto::RelayRequest request;
+    rpc::to_proto(processes_.node(), request.mutable_node());
+    rpc::to_proto(actor, request.mutable_unwatch_actor()->mutable_actor());
+    // Where the head does not hear it, it forgets our watches when this node attaches again.
+    (void)head_.relay(request, loop_.deadline(kHeadLimit));
+  });
+}
+
+void HeadRequests::reply(ProcessId to, const Question& question,
+                         const base::StatusOr<proto::RelayReply>& reply) {
+  if (question.call_id == 0) return;
+  proto::ToWorker message;
+  proto::Failure failure = reply.ok() ? reply->failure() : failure_of(reply.status());
+  bool failed = failure.kind() != proto::FAILURE_UNSPECIFIED;
+  switch (question.message.message_case()) {
+    case proto::ToRaylet::kKeyValue:
+      if (reply.ok()) *message.mutable_key_value_reply() = reply->key_value();
+      if (failed) *message.mutable_key_value_reply()->mutable_failure() = failure;
+      break;
+    case proto::ToRaylet::kListNodes:
+      if (failed)
+        *message.mutable_done()->mutable_failure() = failure;
+      else
+        *message.mutable_nodes_reply() = reply->nodes();
+      break;
+    case proto::ToRaylet::kUnwatchActor:
+      message.mutable_done();
+      break;
+    default:
+      if (reply.ok() && reply->has_actor())
+        *message.mutable_actor_reply()->mutable_actor() = reply->actor();
+      else
+        message.mutable_actor_reply();
+      if (failed) *message.mutable_actor_reply()->mutable_failure() = failure;
+  }
+  processes_.send(to, question.call_id, message);
+}
+
+void HeadRequests::hold_actors(ProcessId from, const proto::HoldRefs& request) {
+  proto::NodeUp up;
+  for (const auto& actor : request.actors_held())
+    if (cache_.hold(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_held() = actor;
+  for (const auto& actor : request.actors_dropped())
+    if (cache_.drop(rpc::from_proto<ActorId>(actor), from))
+      *up.mutable_actor_handles()->add_dropped() = actor;
+  if (up.has_actor_handles()) head_.send(std::move(up));
+}
+
+void HeadRequests::process_gone(ProcessId process) {
+  auto left = cache_.process_gone(process);
+  for (ActorId actor : left.unwatched) tell_unwatched(actor);
+  if (!left.dropped.empty()) {
+    proto::NodeUp up;
+    for (ActorId actor : left.dropped) *up.mutable_actor_handles()->add_dropped() = rpc::to_proto(actor);
+    head_.send(std::move(up));
+  }
+  auto line = lines_.extract(process);
+  if (line.empty()) return;
+  tasks_.spawn("end requests",
+               [line = std::move(line.mapped())] { line->questions.close(); });  // joins in its destructor
+}
+
+void HeadRequests::learn(const proto::ActorInfo& info, ActorCache::Source source) {
+  proto::ToWorker message;
+  *message.mutable_actor() = info;
+  for (ProcessId watcher : cache_.update(info, source)) processes_.send(watcher, 0, message);
+}
+
+void HeadRequests::attached_again() {
+  proto::NodeUp handles;
+  for (ActorId actor : cache_.held()) *handles.mutable_actor_handles()->add_held() = rpc::to_proto(actor);
+  if (handles.has_actor_handles()) head_.send(std::move(handles));
+  for (ActorId actor : cache_.watched()) {
+    tasks_.spawn("watch again", [this, actor] {
+      proto::RelayRequest request;
+      rpc::to_proto(processes_.node(), request.mutable_node());
+      rpc::to_proto(actor, request.mutable_watch_actor()->mutable_actor());
+      auto reply = head_.relay(request, loop_.deadline(kHeadLimit));
+      if (reply.ok() && reply->has_actor()) learn(reply->actor(), ActorCache::Source::kHead);
+    });
+  }
+}
+
+}  // namespace rayo::raylet

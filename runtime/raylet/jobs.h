@@ -1,0 +1,63 @@
+// The jobs that this node has to do with: those of its own drivers, and those of other nodes' drivers whose
+// actors and tasks run here (the head tells of them, or is asked once). Loop thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <rayo/id.h>
+
+#include "runtime/base/loop/event.h"
+#include "runtime/base/status.h"
+#include "runtime/proto/head.pb.h"
+
+namespace rayo::raylet {
+
+struct Job {
+  JobId id;
+  PackageId package;  // nil until the driver has offered it
+  ProcessId driver;
+  NodeId node;  // of the driver
+  std::string name_space;
+  std::string program;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::string working_directory;
+};
+
+class Jobs {
+ public:
+  // How the head is asked for a job that is not known here (in a fiber).
+  using Finder = std::function<base::StatusOr<proto::JobInfo>(JobId, base::TimePoint deadline)>;
+  explicit Jobs(Finder finder) : finder_(std::move(finder)) {}
+
+  Job& add(Job job);
+  Job* find(JobId id);
+  // With its package known. Waits for it at most until the deadline; NotFound: no such job, or it has ended.
+  base::StatusOr<const Job*> await_ready(JobId id, base::TimePoint deadline);
+  void set_package(JobId id, PackageId package);
+  // News from the head.
+  void learn(const proto::JobInfo& info);
+  // Forgets it and tells the listeners, once.
+  void end(JobId id, const std::string& why);
+  void on_end(std::function<void(JobId, const std::string& why)> listener) {
+    listeners_.push_back(std::move(listener));
+  }
+  bool ended(JobId id) const { return ended_.count(id) != 0; }
+
+  // Packages of jobs whose driver is on this node, for other nodes.
+  std::vector<PackageId> own_packages(NodeId node) const;
+
+ private:
+  Finder finder_;
+  std::map<JobId, Job> jobs_;
+  std::map<JobId, bool> ended_;  // what ended here, so that late news start nothing
+  base::WaitList news_;
+  std::vector<std::function<void(JobId, const std::string&)>> listeners_;
+};
+
+proto::JobEvent job_event(const Job& job);
+
+}  // namespace rayo::raylet

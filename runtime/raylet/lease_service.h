@@ -1,0 +1,94 @@
+// Leases of workers for tasks: what local processes ask for is granted here where it fits, else the head
+// places it; what other nodes' processes ask for comes as the head's Grant. Also gives back what ends hold,
+// and lends CPUs of those who wait.
+//
+// Loop thread only; handlers of frames do not wait.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/loop/event.h"
+#include "runtime/raylet/lease_table.h"
+#include "runtime/raylet/local_queue.h"
+#include "runtime/raylet/processes.h"
+#include "runtime/raylet/workers.h"
+
+namespace rayo::raylet {
+
+// This node as others see it.
+struct OwnNode {
+  NodeId id;
+  std::string address;  // HOST:PORT as published
+  std::string machine;  // boot id
+  std::string hostname;
+  base::WallTime started{};
+  std::map<std::string, std::string> labels;
+};
+
+class LeaseService {
+ public:
+  // What it asks of the head and of other raylets (in fibers), and whom it tells that free resources changed.
+  struct Outside {
+    std::function<base::StatusOr<proto::PlaceLeasesReply>(const proto::PlaceLeasesRequest&)> place;
+    std::function<void(NodeId, const proto::EndLeaseFromRequest&)> end_lease_from;
+    std::function<void()> resources_changed;
+  };
+
+  LeaseService(base::Loop& loop, OwnNode own, LeaseTable& table, Processes& processes, Workers& workers,
+               Outside outside);
+  ~LeaseService();
+
+  // ---- local processes ----
+  void request(ProcessId from, const proto::RequestLeases& request);
+  void give_back(ProcessId from, const proto::ReturnLease& request);
+  void lend_cpu(ProcessId from, uint64_t call_id, const proto::LendCpu& request);
+
+  // ---- the head and other raylets ----
+  proto::GrantReply grant(const proto::Grant& request, base::TimePoint deadline);  // in a fiber
+  void end_lease(LeaseId lease, bool worker_suspect);
+  void node_gone(NodeId node);
+  void job_gone(JobId job);
+  void process_gone(const LocalProcess& process);
+
+  // Something was given back, or the head is there again: serves who waits.
+  void pump();
+  std::vector<proto::PendingShape> pending() const;
+  proto::ProcessAddress address_of(ProcessId process) const;
+
+ private:
+  bool grant_here(const WishKey& key);
+  void ask_head(const WishKey& key);
+  proto::PlaceLeasesRequest question(const LeaseWish& wish) const;
+  void send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted);
+  proto::LeaseGranted find_worker(LeaseId lease, base::TimePoint deadline);
+  bool room_for_tasks() const;
+  void withdraw(const WishKey& key);
+
+  base::Loop& loop_;
+  OwnNode own_;
+  LeaseTable& table_;
+  Processes& processes_;
+  Workers& workers_;
+  Outside outside_;
+  LocalQueue queue_;
+  struct Away {
+    NodeId node;
+    ProcessId requester;
+    uint64_t shape = 0;
+  };
+  std::unordered_map<LeaseId, Away> away_;  // leases on other nodes that our processes hold
+  struct TakingBack {
+    ProcessId process;
+    uint64_t call_id = 0;
+  };
+  std::unordered_map<LeaseId, TakingBack> taking_back_;
+  std::map<WishKey, std::unique_ptr<base::TaskGroup>> asking_;  // the head, one fiber each
+  base::TaskGroup tasks_;
+};
+
+}  // namespace rayo::raylet

@@ -1,0 +1,98 @@
+#include "runtime/raylet/output.h"
+
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kQueueLimit =
+    1000;  // pieces that wait for the head: beyond, output of workers for drivers elsewhere is dropped
+constexpr base::Duration kKeptFor = 5s;  // a dead process's name, for lines that are still on their way
+
+// "actor Counter" is shown as "Counter".
+std::string source_name(const std::string& what) {
+  size_t space = what.find(' ');
+  return space == std::string::npos ? what : what.substr(space + 1);
+}
+
+}  // namespace
+
+Output::Output(base::Loop& loop, const OwnNode& own, Processes& processes, Jobs& jobs, HeadLink& head)
+    : loop_(loop), own_(own), processes_(processes), jobs_(jobs), head_(head) {
+  tasks_.spawn("output to head", [this] {
+    while (auto request = to_head_.pop()) (void)head_.relay(*request, loop_.deadline(5s));
+  });
+  processes_.on_end([this](const LocalProcess& process, const proto::DeathRecord&) {
+    gone_[process.id] = {process.job, process.what, process.pid};
+    process_gone(process.id);
+  });
+}
+
+Output::~Output() = default;
+
+void Output::printed(PrintedLines printed) {
+  Source source;
+  if (LocalProcess* process = processes_.find(printed.process)) {
+    source = {process->job, process->what, process->pid};
+  } else if (auto gone = gone_.find(printed.process); gone != gone_.end()) {
+    source = gone->second;
+  } else {
+    return;
+  }
+  auto admitted = relay_.admit(printed.process, static_cast<int64_t>(printed.lines.size()), loop_.now());
+  proto::LogLines lines;
+  lines.set_source(source_name(source.what));
+  lines.set_pid(source.pid);
+  lines.set_node(own_.hostname);
+  lines.set_error(printed.error);
+  for (int64_t i = 0; i < admitted.lines; ++i)
+    lines.add_lines(std::move(printed.lines[static_cast<size_t>(i)]));
+  lines.set_dropped(admitted.dropped);
+  to_driver(source.job, std::move(lines));
+}
+
+void Output::to_driver(JobId id, proto::LogLines lines) {
+  const Job* job = jobs_.find(id);
+  if (!job) return;
+  if (job->node == own_.id) {
+    proto::ToWorker message;
+    *message.mutable_log_lines() = std::move(lines);
+    processes_.send(job->driver, 0, message);
+    return;
+  }
+  if (to_head_.size() >= kQueueLimit) return;
+  proto::RelayRequest request;
+  rpc::to_proto(own_.id, request.mutable_node());
+  rpc::to_proto(id, request.mutable_job());
+  rpc::to_proto(id, request.mutable_log_lines()->mutable_job());
+  *request.mutable_log_lines()->mutable_lines() = std::move(lines);
+  to_head_.push(std::move(request));
+}
+
+void Output::from_head(const proto::LogLinesFor& lines) {
+  const Job* job = jobs_.find(rpc::from_proto<JobId>(lines.job()));
+  if (!job || job->node != own_.id) return;
+  proto::ToWorker message;
+  *message.mutable_log_lines() = lines.lines();
+  processes_.send(job->driver, 0, message);
+}
+
+void Output::notice(const proto::NoticeFor& notice) {
+  const Job* job = jobs_.find(rpc::from_proto<JobId>(notice.job()));
+  if (!job || job->node != own_.id) return;
+  proto::ToWorker message;
+  *message.mutable_notice() = notice.notice();
+  processes_.send(job->driver, 0, message);
+}
+
+void Output::process_gone(ProcessId process) {
+  tasks_.spawn("forget output", [this, process] {
+    base::sleep_for(kKeptFor);
+    relay_.forget(process);
+    gone_.erase(process);
+  });
+}
+
+}  // namespace rayo::raylet

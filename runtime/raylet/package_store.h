@@ -1,0 +1,72 @@
+// The programs of this node's jobs by content hash (XXH3-128), in node_dir/packages/HASH: written once,
+// checked, never overwritten.
+//
+//   store.adopt(package, size, std::move(file), job_node_is_here);    // the driver's own executable, open:
+//   usable at once auto fd = store.open(package, deadline);                          // for exec; fetched
+//   from the head where it is not here
+//
+// A driver's program is run from its open descriptor at once and copied behind it, so that its file may be
+// rebuilt meanwhile. Files are read and written on the disk thread. Loop thread only; open, fetch and upload
+// wait in a fiber.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <rayo/id.h>
+
+#include "runtime/base/fd.h"
+#include "runtime/base/loop/blocking.h"
+#include "runtime/base/loop/event.h"
+#include "runtime/base/session.h"
+#include "runtime/base/status.h"
+#include "runtime/rpc/grpc/client.h"
+
+namespace rayo::raylet {
+
+class PackageStore {
+ public:
+  PackageStore(base::Loop& loop, base::Path folder);
+  ~PackageStore();
+
+  base::Status prepare();  // makes the folder
+  bool has(PackageId package) const;
+  // Takes the open file of a local driver; copies and checks it in the background. InvalidArgument where it
+  // is no regular file of that size.
+  base::Status adopt(PackageId package, int64_t size_bytes, base::Fd file);
+  // A piece from a remote driver: in order from offset 0; the last one completes it. DataLoss: the hash is
+  // another.
+  base::Status receive(const proto::PackageChunk& chunk);
+
+  // An open descriptor for exec, fetched from the head where it is not here.
+  base::StatusOr<base::Fd> open(PackageId package, rpc::Channel* head, base::TimePoint deadline);
+  // To the head, where it does not have it yet.
+  base::Status upload(PackageId package, rpc::Channel& head, base::TimePoint deadline);
+
+ private:
+  struct Entry {
+    base::Fd file;  // open for reading
+    int64_t size_bytes = 0;
+    bool fetching = false;
+  };
+  struct Incoming;
+
+  base::Status fetch(PackageId package, rpc::Channel& head, base::TimePoint deadline);
+  base::Status complete(PackageId package, Incoming& incoming);
+  void copy_behind(PackageId package);
+  base::Path path(PackageId package) const { return folder_ / package.hex(); }
+
+  base::Loop& loop_;
+  base::Path folder_;
+  base::WorkThreads disk_{"rayo-disk", 1};
+  std::map<PackageId, Entry> entries_;
+  std::map<PackageId, std::unique_ptr<Incoming>> incoming_;
+  base::WaitList changed_;
+  base::TaskGroup tasks_;
+};
+
+// The hash of what an open file holds, read from its start; blocks.
+base::StatusOr<PackageId> hash_file(int fd);
+
+}  // namespace rayo::raylet

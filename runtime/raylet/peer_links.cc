@@ -1,0 +1,209 @@
+#include "runtime/raylet/peer_links.h"
+
+#include <vector>
+
+#include "runtime/base/log.h"
+#include "runtime/base/pid_file.h"
+#include "runtime/base/text.h"
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+namespace {
+
+using base::cat;
+
+proto::Failure gone_failure(const proto::DeathRecord* death, std::string text) {
+  proto::Failure failure;
+  failure.set_kind(proto::ACTOR_DIED);
+  if (death) *failure.mutable_death() = *death;
+  failure.set_text(death ? death->text() : std::move(text));
+  return failure;
+}
+
+proto::Failure unavailable(std::string text, std::string next_step) {
+  proto::Failure failure;
+  failure.set_kind(proto::UNAVAILABLE);
+  failure.set_text(std::move(text));
+  failure.set_next_step(std::move(next_step));
+  return failure;
+}
+
+}  // namespace
+
+PeerLinks::PeerLinks(Processes& processes, FindNode find_node)
+    : processes_(processes), find_node_(std::move(find_node)) {}
+
+PeerLinks::~PeerLinks() = default;
+
+void PeerLinks::connect(ProcessId from, uint64_t call_id, const proto::Connect& request) {
+  LocalProcess* caller = processes_.find(from);
+  if (!caller) return;
+  auto node = rpc::from_proto<NodeId>(request.peer().node());
+  auto peer = rpc::from_proto<ProcessId>(request.peer().process());
+  if (node && node != processes_.node()) return connect_away(*caller, call_id, request.peer());
+  LocalProcess* target = processes_.find(peer);
+  // A remote driver dials this node's port like a process of another node.
+  if (target && target->wire && caller->remote && !target->remote)
+    return connect_away(*caller, call_id, request.peer());
+  if (target && target->wire && target != caller && !target->remote && !caller->remote)
+    return connect_here(*caller, call_id, *target);
+  if (target && target->wire && target != caller)
+    return refuse(from, call_id, request.peer(),
+                  unavailable("a remote driver cannot be called from another process", ""));
+  refuse(from, call_id, request.peer(),
+         gone_failure(processes_.death_of(peer), cat("process ", peer.hex(), " is not on this node")));
+}
+
+void PeerLinks::refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer,
+                       proto::Failure failure) {
+  proto::ToWorker message;
+  *message.mutable_peer_link()->mutable_peer() = peer;
+  *message.mutable_peer_link()->mutable_failure() = std::move(failure);
+  processes_.send(from, call_id, message);
+}
+
+void PeerLinks::connect_here(LocalProcess& from, uint64_t call_id, LocalProcess& to) {
+  Key key = key_of(from.id, to.id);
+  auto known = links_.find(key);
+  if (known != links_.end()) {
+    if (!known->second.closed.closed()) {
+      // Both asked at once: this side has the link already, by the push that went before this answer.
+      proto::ToWorker message;
+      rpc::to_proto(to.id, message.mutable_peer_link()->mutable_peer()->mutable_process());
+      rpc::to_proto(processes_.node(), message.mutable_peer_link()->mutable_peer()->mutable_node());
+      processes_.send(from.id, call_id, message);
+      return;
+    }
+    drop_link(key);
+  }
+  auto pair = rpc::RingPair::create();
+  auto bit_in_to = take_bit(to.id), bit_in_from = take_bit(from.id);
+  if (!pair.ok() || !bit_in_to || !bit_in_from) {
+    std::string why = pair.ok() ? cat("more than ", rpc::kDoorbellBits, " peers of one process")
+                                : std::string(base::message(pair.status()));
+    return refuse(from.id, call_id, {}, unavailable(why, "end processes that are not needed any more"));
+  }
+  Link& link = links_[key];
+  link.sides[0] = from.id;
+  link.sides[1] = to.id;
+  link.bits[0] = *bit_in_from;
+  link.bits[1] = *bit_in_to;
+  link.closed = std::move(pair->closed_mark);
+  // The other side first: it is ready before the first frame is in its ring.
+  send_link(to, 0, from, link, pair->fd.get());
+  send_link(from, call_id, to, link, pair->fd.get());
+}
+
+bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer,
+                          const Link& link, int ring_fd) {
+  int side = link.sides[0] == to.id ? 0 : 1;
+  proto::ToWorker message;
+  auto& out = *message.mutable_peer_link();
+  rpc::to_proto(processes_.node(), out.mutable_peer()->mutable_node());
+  rpc::to_proto(peer.id, out.mutable_peer()->mutable_process());
+  out.mutable_peer()->set_machine(base::boot_id());
+  out.set_ring(true);
+  out.set_first(side == 0);
+  out.set_my_bit(link.bits[1 - side]);
+  out.set_peer_bit(link.bits[side]);
+  std::vector<base::Fd> descriptors;
+  for (int fd :
+       {ring_fd, peer.doorbell_fds.page.get(), peer.doorbell_fds.main.get(), peer.doorbell_fds.service.get()})
+    descriptors.push_back(duplicate(fd));
+  return processes_.send(to.id, call_id, message, std::move(descriptors));
+}
+
+void PeerLinks::connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer) {
+  auto node = rpc::from_proto<NodeId>(peer.node());
+  if (!node) node = processes_.node();
+  auto remote = find_node_(node);
+  if (!remote)
+    return refuse(from.id, call_id, peer,
+                  unavailable(cat("node ", node.hex(), " is not known here"), "rayo status"));
+  if (remote->death) return refuse(from.id, call_id, peer, gone_failure(remote->death, ""));
+  auto process = rpc::from_proto<ProcessId>(peer.process());
+  RemotePeer& entry = remotes_[process];
+  entry.node = node;
+  entry.callers.insert(from.id);
+  proto::ToWorker message;
+  auto& out = *message.mutable_peer_link()->mutable_peer();
+  out = peer;
+  out.set_host_port(remote->host_port);
+  out.set_machine(remote->machine);
+  processes_.send(from.id, call_id, message);
+}
+
+bool PeerLinks::accepted(base::Fd socket, const rpc::DataHeader& header) {
+  auto target = rpc::id_from_bytes<ProcessId>(header.target);
+  LocalProcess* process = processes_.find(target);
+  if (!process || !process->wire || process->remote) return false;
+  proto::ToWorker message;
+  message.mutable_accepted_peer()->set_tls(header.tls);
+  message.mutable_accepted_peer()->set_nonce(header.nonce.data(), header.nonce.size());
+  std::vector<base::Fd> descriptors;
+  descriptors.push_back(std::move(socket));
+  return processes_.send(target, 0, message, std::move(descriptors));
+}
+
+void PeerLinks::process_gone(const LocalProcess& process, const proto::DeathRecord& death) {
+  std::vector<Key> keys;
+  for (const auto& [key, link] : links_)
+    if (key.first == process.id || key.second == process.id) keys.push_back(key);
+  for (const Key& key : keys) {
+    Link& link = links_.at(key);
+    link.closed.close();
+    int other = link.sides[0] == process.id ? 1 : 0;
+    ProcessId peer = link.sides[other];
+    tell_gone(peer, process.id, death);
+    if (LocalProcess* alive = processes_.find(peer); alive && alive->doorbell)
+      alive->doorbell->ring(link.bits[other], true);
+    drop_link(key);
+  }
+  bits_.erase(process.id);
+  for (auto remote = remotes_.begin(); remote != remotes_.end();) {
+    remote->second.callers.erase(process.id);
+    remote = remote->second.callers.empty() ? remotes_.erase(remote) : std::next(remote);
+  }
+}
+
+void PeerLinks::remote_gone(ProcessId process, const proto::DeathRecord& death) {
+  auto found = remotes_.find(process);
+  if (found == remotes_.end()) return;
+  for (ProcessId caller : found->second.callers) tell_gone(caller, process, death);
+  remotes_.erase(found);
+}
+
+void PeerLinks::node_gone(NodeId node, const proto::DeathRecord& death) {
+  std::vector<ProcessId> gone;
+  for (const auto& [process, remote] : remotes_)
+    if (remote.node == node) gone.push_back(process);
+  for (ProcessId process : gone) remote_gone(process, death);
+}
+
+std::optional<uint32_t> PeerLinks::take_bit(ProcessId process) {
+  auto& used = bits_[process];
+  for (uint32_t bit = 0; bit < rpc::kDoorbellBits; ++bit) {
+    if (used.test(bit)) continue;
+    used.set(bit);
+    return bit;
+  }
+  return std::nullopt;
+}
+
+void PeerLinks::drop_link(const Key& key) {
+  auto found = links_.find(key);
+  for (int side : {0, 1}) {
+    auto used = bits_.find(found->second.sides[side]);
+    if (used != bits_.end()) used->second.reset(found->second.bits[side]);
+  }
+  links_.erase(found);
+}
+
+void PeerLinks::tell_gone(ProcessId to, ProcessId gone, const proto::DeathRecord& death) {
+  proto::ToWorker message;
+  rpc::to_proto(gone, message.mutable_peer_gone()->mutable_process());
+  *message.mutable_peer_gone()->mutable_death() = death;
+  processes_.send(to, 0, message);
+}
+
+}  // namespace rayo::raylet

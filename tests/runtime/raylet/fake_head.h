@@ -1,0 +1,180 @@
+// A head for tests of the raylet: joins, registers, starts each actor that is created on the node that asked,
+// and remembers what it was told. Runs on the test's loop.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/loop/event.h"
+#include "runtime/base/version.h"
+#include "runtime/rpc/grpc/port.h"
+#include "runtime/rpc/grpc/server.h"
+#include "runtime/rpc/join.h"
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::raylet {
+
+class FakeHead {
+ public:
+  explicit FakeHead(base::Loop& loop) : loop_(loop) {}
+  ~FakeHead() { close(); }
+
+  base::Status start() {
+    cluster = base::random_id<ClusterId>();
+    auto wall = base::system_clock().wall();
+    RAYO_ASSIGN_OR_RETURN(desk_.authority, rpc::make_authority(cluster, wall));
+    RAYO_ASSIGN_OR_RETURN(auto fingerprint, rpc::fingerprint_of(desk_.authority.certificate_pem));
+    token = rpc::Token::make(fingerprint);
+    desk_.token_secret = token.secret;
+    desk_.cluster = cluster;
+    desk_.cluster_name = "test";
+    desk_.version = std::string(base::kVersion);
+    desk_.data_secret = token.data_secret();
+    RAYO_ASSIGN_OR_RETURN(auto identity,
+                          rpc::issue_identity(desk_.authority, {rpc::Role::kHead, cluster, {}}, wall));
+    add_methods();
+    server_ = std::make_unique<rpc::Server>(loop_, service_,
+                                            rpc::ServerOptions{.identity = identity, .cluster = cluster});
+    RAYO_RETURN_IF_ERROR(server_->start());
+    RAYO_ASSIGN_OR_RETURN(port_, rpc::Port::open(loop_, {.host = "127.0.0.1"}));
+    port_->serve({.tls = [this](base::Fd fd) { server_->accept_tls(std::move(fd)); },
+                  .data = [this](base::Fd fd, rpc::DataHeaderBytes bytes) { join(std::move(fd), bytes); }});
+    return absl::OkStatus();
+  }
+  void close() {
+    if (!server_) return;
+    port_->close();
+    down_.close();
+    server_->shutdown(loop_.deadline(std::chrono::seconds(1)));
+    server_.reset();
+    for (auto& thread : joining_) thread.join();
+  }
+
+  std::string address() const { return port_->address(); }
+  void send(proto::NodeDown message) { down_.push(std::move(message)); }
+  // The first message up that fits, at most 10 s from now; what fits is taken out.
+  template <class Fits>
+  std::optional<proto::NodeUp> await(Fits fits) {
+    base::TimePoint deadline = loop_.deadline(std::chrono::seconds(10));
+    while (true) {
+      for (auto at = up.begin(); at != up.end(); ++at) {
+        if (!fits(*at)) continue;
+        proto::NodeUp found = *at;
+        up.erase(at);
+        return found;
+      }
+      if (!news_.wait(deadline)) return std::nullopt;
+    }
+  }
+
+  ClusterId cluster;
+  rpc::Token token;
+  std::deque<proto::NodeUp> up;
+  proto::Register registered;
+
+ private:
+  void join(base::Fd fd, const rpc::DataHeaderBytes& bytes) {
+    auto header = rpc::parse_data_header(bytes);
+    if (!header) return;
+    joining_.emplace_back([this, fd = std::make_shared<base::Fd>(std::move(fd)), header = *header] {
+      (void)rpc::serve_join(std::move(*fd), header, desk_);
+    });
+  }
+
+  void add_methods() {
+    service_.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream,
+                                           rpc::Call&) { return attach(stream); });
+    service_.on(rpc::head::kBeat, [](const proto::BeatRequest& request, rpc::Call&) {
+      proto::BeatReply reply;
+      reply.set_known(true);
+      reply.set_number(request.number());
+      return base::StatusOr<proto::BeatReply>(reply);
+    });
+    service_.on(rpc::head::kRelay, [this](const proto::RelayRequest& request, rpc::Call&) {
+      return base::StatusOr<proto::RelayReply>(relay(request));
+    });
+    service_.on(rpc::head::kPlaceLeases, [](const proto::PlaceLeasesRequest&, rpc::Call& call) {
+      call.gone().wait();  // nothing else to place it on
+      return base::StatusOr<proto::PlaceLeasesReply>(proto::PlaceLeasesReply());
+    });
+  }
+
+  base::Status attach(rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream) {
+    RAYO_ASSIGN_OR_RETURN(auto first, stream.read());
+    if (!first) return absl::OkStatus();
+    registered = first->register_();
+    proto::NodeDown down;
+    rpc::to_proto(cluster, down.mutable_registered()->mutable_cluster());
+    down.mutable_registered()->set_epoch(1);
+    *down.mutable_registered()->add_nodes() = registered.node();
+    RAYO_RETURN_IF_ERROR(stream.write(down));
+    base::TaskGroup writer;
+    writer.spawn("down", [&] {
+      while (auto message = down_.pop())
+        if (!stream.write(*message).ok()) return;
+    });
+    while (true) {
+      auto message = stream.read();
+      if (!message.ok() || !*message) return absl::OkStatus();
+      if ((*message)->has_actor()) learn((*message)->actor());
+      up.push_back(std::move(**message));
+      news_.notify_all();
+    }
+  }
+
+  void learn(const proto::ActorInfo& info) {
+    auto actor = rpc::from_proto<ActorId>(info.actor());
+    actors_[actor] = info;
+    if (!watched_.count(actor)) return;
+    proto::NodeDown down;
+    *down.mutable_actor() = info;
+    send(down);
+  }
+
+  proto::RelayReply relay(const proto::RelayRequest& request) {
+    proto::RelayReply reply;
+    if (request.has_create_actor()) {
+      auto actor = rpc::from_proto<ActorId>(request.create_actor().spec().actor());
+      proto::ActorInfo& info = actors_[actor];
+      *info.mutable_actor() = request.create_actor().spec().actor();
+      info.set_state(proto::STARTING);
+      info.set_incarnation(1);
+      *reply.mutable_actor() = info;
+      proto::NodeDown down;
+      *down.mutable_start_actor()->mutable_spec() = request.create_actor().spec();
+      *down.mutable_start_actor()->mutable_spec()->mutable_job() = request.job();
+      down.mutable_start_actor()->set_incarnation(1);
+      rpc::to_proto(base::random_id<LeaseId>(), down.mutable_start_actor()->mutable_lease());
+      send(down);
+    } else if (request.has_watch_actor()) {
+      auto actor = rpc::from_proto<ActorId>(request.watch_actor().actor());
+      watched_.insert(actor);
+      *reply.mutable_actor() = actors_[actor];
+    } else if (request.has_kill_actor()) {
+      proto::NodeDown down;
+      *down.mutable_end_actor()->mutable_actor() = request.kill_actor().actor();
+      down.mutable_end_actor()->set_incarnation(1);
+      down.mutable_end_actor()->mutable_why()->set_kind(proto::KILLED);
+      send(down);
+    }
+    return reply;
+  }
+
+  base::Loop& loop_;
+  rpc::JoinDesk desk_;
+  rpc::Service service_;
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<rpc::Port> port_;
+  std::vector<std::thread> joining_;
+  base::Queue<proto::NodeDown> down_;
+  base::WaitList news_;
+  std::map<ActorId, proto::ActorInfo> actors_;
+  std::set<ActorId> watched_;
+};
+
+}  // namespace rayo::raylet

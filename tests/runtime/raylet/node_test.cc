@@ -1,0 +1,297 @@
+// If this fails: a driver cannot start actors on its node, a death is not explained to its callers, or
+// processes stay behind.
+#include "runtime/raylet/node.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "runtime/base/loop/blocking.h"
+#include "runtime/base/text.h"
+#include "runtime/raylet/package_store.h"
+#include "runtime/rpc/ring.h"
+#include "tests/runtime/raylet/fake_head.h"
+#include "tests/runtime/raylet/fake_worker.h"
+
+namespace rayo::raylet {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One node under a fake head, and a driver that speaks from a thread of its own.
+class NodeTest : public testing::Test {
+ protected:
+  void run(const std::function<void()>& body) {
+    base::run_in_loop([&] {
+      start_node();
+      if (!HasFatalFailure()) body();
+      driver_.reset();
+      if (node_) {
+        node_->ask_to_stop("the test ends");
+        node_->close();
+      }
+      node_.reset();
+      head_->close();
+      head_.reset();
+    });
+  }
+
+  void start_node() {
+    loop_ = base::current_loop();
+    char folder[] = "/tmp/rayo-node-test-XXXXXX";
+    ASSERT_TRUE(mkdtemp(folder));
+    folder_ = folder;
+    head_ = std::make_unique<FakeHead>(*loop_);
+    ASSERT_TRUE(head_->start().ok());
+    settings_.node_dir = folder_ / "node-1";
+    ASSERT_TRUE(base::make_private_dir(settings_.node_dir).ok());
+    settings_.token_file = folder_ / "token";
+    ASSERT_TRUE(base::write_private_file(settings_.token_file, head_->token.text()).ok());
+    settings_.head_addresses = {head_->address()};
+    settings_.bind.host = "127.0.0.1";
+    settings_.num_cpus = 2;
+    settings_.num_gpus = 0;
+    settings_.object_store_bytes = 16 << 20;
+    NodeStart start;
+    auto offer = measure_node(settings_);
+    ASSERT_TRUE(offer.ok());
+    start.offer = std::move(*offer);
+    auto port = rpc::Port::open(*loop_, settings_.bind);
+    ASSERT_TRUE(port.ok());
+    start.port = std::move(*port);
+    auto id = base::random_id<NodeId>();
+    start.own = describe_node(settings_, id, start.port->address());
+    auto joined = join_cluster(*loop_, settings_, id);
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    start.joined = std::move(*joined);
+    node_ = std::make_unique<Node>(*loop_, settings_, std::move(start));
+    auto registered = node_->open();
+    ASSERT_TRUE(registered.ok()) << registered.status();
+  }
+
+  // ---- the driver, each step on its thread ----
+  void connect_driver(const std::vector<std::string>& environment = {}) {
+    base::run_on_thread(thread_, [&] {
+      auto socket = base::connect_unix(base::NodeFiles{settings_.node_dir}.raylet_socket());
+      ASSERT_TRUE(socket.ok());
+      driver_ =
+          std::make_unique<FakeProcess>(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
+      auto reply = driver_->hello(environment);
+      ASSERT_TRUE(reply && !reply->has_failure());
+      base::Fd program(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+      struct stat info {};
+      ASSERT_EQ(::fstat(program.get(), &info), 0);
+      proto::ToRaylet offer;
+      rpc::to_proto(*hash_file(program.get()), offer.mutable_offer_package()->mutable_package());
+      offer.mutable_offer_package()->set_size_bytes(info.st_size);
+      driver_->send(2, offer);
+      auto wanted = driver_->receive();
+      ASSERT_TRUE(wanted && wanted->message.package_reply().needed());
+      offer.mutable_offer_package()->set_with_file(true);
+      driver_->send(3, offer, {program.get()});
+      auto taken = driver_->receive();
+      ASSERT_TRUE(taken && !taken->message.package_reply().needed() &&
+                  !taken->message.package_reply().has_failure());
+    });
+  }
+  // What the driver is sent until something fits; nullopt where the raylet closes before.
+  template <class Fits>
+  std::optional<FakeProcess::Received> await(Fits fits) {
+    return base::run_on_thread(thread_, [&]() -> std::optional<FakeProcess::Received> {
+      while (auto received = driver_->receive())
+        if (fits(received->message)) return received;
+      return std::nullopt;
+    });
+  }
+  ActorId create_actor(const std::string& class_name) {
+    auto actor = base::random_id<ActorId>();
+    proto::ToRaylet create, watch;
+    rpc::to_proto(actor, create.mutable_create_actor()->mutable_spec()->mutable_actor());
+    create.mutable_create_actor()->mutable_spec()->set_class_name(class_name);
+    rpc::to_proto(actor, watch.mutable_watch_actor()->mutable_actor());
+    driver_->send(10, create);
+    driver_->send(11, watch);
+    return actor;
+  }
+  std::optional<proto::ActorInfo> await_state(proto::ActorState state) {
+    auto received = await([state](const proto::ToWorker& message) {
+      return (message.has_actor() && message.actor().state() == state) ||
+             (message.has_actor_reply() && message.actor_reply().actor().state() == state);
+    });
+    if (!received) return std::nullopt;
+    return received->message.has_actor() ? received->message.actor()
+                                         : received->message.actor_reply().actor();
+  }
+  // All workers of the node's folder are gone.
+  bool await_gone(pid_t pid, base::Duration limit) {
+    base::TimePoint deadline = loop_->deadline(limit);
+    while (::kill(pid, 0) == 0 && loop_->now() < deadline) base::sleep_for(5ms);
+    return ::kill(pid, 0) != 0;
+  }
+
+  base::Loop* loop_ = nullptr;
+  base::Path folder_;
+  base::RayletSettings settings_;
+  std::unique_ptr<FakeHead> head_;
+  std::unique_ptr<Node> node_;
+  base::WorkThreads thread_{"driver", 1};
+  std::unique_ptr<FakeProcess> driver_;
+};
+
+TEST_F(NodeTest, AnActorComesUpInAForkedWorkerAndItsDeathIsExplained) {
+  run([this] {
+    connect_driver();
+    create_actor("Counter");
+    auto alive = await_state(proto::ALIVE);
+    ASSERT_TRUE(alive);
+    pid_t pid = static_cast<pid_t>(alive->pid());
+    ASSERT_GT(pid, 0);
+
+    proto::ToRaylet connect;
+    *connect.mutable_connect()->mutable_peer() = alive->address();
+    driver_->send(20, connect);
+    auto link = await([](const proto::ToWorker& message) { return message.has_peer_link(); });
+    ASSERT_TRUE(link);
+    ASSERT_FALSE(link->message.peer_link().has_failure()) << link->message.peer_link().failure().text();
+    ASSERT_TRUE(link->message.peer_link().ring());
+    ASSERT_EQ(link->fds.size(), 4u);
+    auto ring = rpc::RingMemory::map(std::move(link->fds[0]));
+    ASSERT_TRUE(ring.ok());
+
+    base::TimePoint killed = loop_->now();
+    ::kill(pid, SIGSEGV);
+    auto gone = await([](const proto::ToWorker& message) { return message.has_peer_gone(); });
+    auto took = loop_->now() - killed;
+    ASSERT_TRUE(gone);
+    EXPECT_LT(took, 1s);
+    RecordProperty("death_known_us", static_cast<int>(took / 1us));
+    EXPECT_TRUE(ring->closed());
+    const auto& death = gone->message.peer_gone().death();
+    EXPECT_EQ(death.kind(), proto::SIGNAL);
+    EXPECT_EQ(death.signal(), SIGSEGV);
+    EXPECT_EQ(death.pid(), pid);
+    EXPECT_NE(death.text().find("actor Counter"), std::string::npos) << death.text();
+    ASSERT_EQ(death.last_log_lines_size(), 1);
+    EXPECT_EQ(death.last_log_lines(0), "hosting Counter");
+    auto dead = await_state(proto::DEAD);
+    ASSERT_TRUE(dead);
+    EXPECT_EQ(dead->death().signal(), SIGSEGV);
+  });
+}
+
+TEST_F(NodeTest, WhatAWorkerPrintsReachesItsDriver) {
+  run([this] {
+    connect_driver();
+    create_actor("Printer");
+    auto lines = await([](const proto::ToWorker& message) { return message.has_log_lines(); });
+    ASSERT_TRUE(lines);
+    EXPECT_EQ(lines->message.log_lines().source(), "Printer");
+    ASSERT_EQ(lines->message.log_lines().lines_size(), 1);
+    EXPECT_EQ(lines->message.log_lines().lines(0), "hosting Printer");
+  });
+}
+
+TEST_F(NodeTest, AKilledActorIsDeadOnlyWhenItIsReaped) {
+  run([this] {
+    connect_driver({"FAKE=exec"});  // no zygote: each worker is exec'd
+    auto actor = create_actor("Counter");
+    auto alive = await_state(proto::ALIVE);
+    ASSERT_TRUE(alive);
+    proto::ToRaylet kill_it;
+    rpc::to_proto(actor, kill_it.mutable_kill_actor()->mutable_actor());
+    driver_->send(30, kill_it);
+    auto dead = await_state(proto::DEAD);
+    ASSERT_TRUE(dead);
+    EXPECT_EQ(dead->death().kind(), proto::KILLED);
+    EXPECT_NE(::kill(static_cast<pid_t>(alive->pid()), 0), 0);
+  });
+}
+
+TEST_F(NodeTest, AConstructorThatThrowsIsTold) {
+  run([this] {
+    connect_driver();
+    create_actor("Throws");
+    auto dead = await_state(proto::DEAD);
+    ASSERT_TRUE(dead);
+    EXPECT_EQ(dead->failure().text(), "it threw");
+  });
+}
+
+TEST_F(NodeTest, AProgramThatNeverReachesInitIsAStartFailureWithItsStderr) {
+  run([this] {
+    connect_driver({"FAKE=exit"});
+    create_actor("Counter");
+    auto dead = await_state(proto::DEAD);
+    ASSERT_TRUE(dead);
+    EXPECT_EQ(dead->failure().death().kind(), proto::START_FAILED);
+    EXPECT_EQ(dead->failure().death().exit_code(), 3);
+    ASSERT_EQ(dead->failure().death().last_log_lines_size(), 1);
+    EXPECT_EQ(dead->failure().death().last_log_lines(0), "no such library");
+  });
+}
+
+TEST_F(NodeTest, TheEndOfADriverLeavesNoWorker) {
+  run([this] {
+    connect_driver();
+    create_actor("Counter");
+    auto alive = await_state(proto::ALIVE);
+    ASSERT_TRUE(alive);
+    base::run_on_thread(thread_, [&] { driver_.reset(); });
+    EXPECT_TRUE(await_gone(static_cast<pid_t>(alive->pid()), 5s));
+    auto ended = head_->await([](const proto::NodeUp& up) { return up.has_job() && up.job().ended(); });
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->job().death().kind(), proto::DRIVER_GONE);
+  });
+}
+
+TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
+  run([this] {
+    connect_driver();
+    proto::ToRaylet request;
+    request.mutable_request_leases()->set_shape(7);
+    request.mutable_request_leases()->set_count(1);
+    request.mutable_request_leases()->set_what("half");
+    (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] =
+        10'000;
+    driver_->send(0, request);
+    auto granted = await([](const proto::ToWorker& message) { return message.has_lease_granted(); });
+    ASSERT_TRUE(granted);
+    const auto& lease = granted->message.lease_granted();
+    ASSERT_FALSE(lease.has_failure()) << lease.failure().text();
+    EXPECT_EQ(lease.shape(), 7u);
+    auto report = [](double cpus) {
+      return [cpus](const proto::NodeUp& up) {
+        return up.has_resources() && up.resources().free().units().count("cpu") &&
+               up.resources().free().units().at("cpu") == cpus * 10'000;
+      };
+    };
+    EXPECT_TRUE(head_->await(report(1)));
+    proto::ToRaylet back;
+    *back.mutable_return_lease()->mutable_lease() = lease.lease();
+    driver_->send(0, back);
+    EXPECT_TRUE(head_->await(report(2)));
+  });
+}
+
+TEST_F(NodeTest, ADriverOfAnotherVersionIsToldSo) {
+  run([this] {
+    base::run_on_thread(thread_, [&] {
+      auto socket = base::connect_unix(base::NodeFiles{settings_.node_dir}.raylet_socket());
+      ASSERT_TRUE(socket.ok());
+      FakeProcess other(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
+      proto::ToRaylet hello;
+      hello.mutable_hello()->set_version("9.9.9");
+      hello.mutable_hello()->set_kind(proto::DRIVER);
+      other.send(1, hello);
+      auto reply = other.receive();
+      ASSERT_TRUE(reply);
+      EXPECT_NE(reply->message.hello_reply().failure().text().find("9.9.9"), std::string::npos);
+      EXPECT_FALSE(other.receive());
+    });
+  });
+}
+
+}  // namespace
+}  // namespace rayo::raylet
