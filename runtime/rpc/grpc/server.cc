@@ -34,7 +34,7 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
                        OutputMetadata*) override {
     auto peer = peer_of(*context);
-    if (!peer || (cluster_ && peer->name.cluster != cluster_))
+    if (!peer || peer->local || (cluster_ && peer->name.cluster != cluster_))
       return {grpc::StatusCode::UNAUTHENTICATED, "the certificate names no member of this cluster"};
     auto path = metadata.find(":path");
     auto access = path == metadata.end()

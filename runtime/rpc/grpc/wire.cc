@@ -1,6 +1,7 @@
 #include "runtime/rpc/grpc/wire.h"
 
 #include <array>
+#include <grpc/grpc_security_constants.h>
 #include <grpc/support/log.h>
 #include <mutex>
 
@@ -23,6 +24,7 @@ struct Sign {
   std::string_view cause;
   std::string_view next_step;
 };
+constexpr char kInsecure[] = "insecure";  // gRPC's name of a connection without TLS
 constexpr std::string_view kSameCluster =
     "is it the same cluster? `rayo status` there tells; a new token joins again";
 constexpr std::array kSigns = {
@@ -149,10 +151,10 @@ base::TimePoint from_wall(std::chrono::system_clock::time_point deadline) {
 }
 
 std::optional<Peer> peer_of(const grpc::AuthContext& context) {
-  auto type = context.FindPropertyValues("transport_security_type");
-  // Only rpc::LocalPort hands out connections without TLS, and it has checked the uid.
-  if (type.empty() || type[0] != "ssl") return Peer{true, {}};
-  for (const auto& property : {"peer_uri", "x509_subject_alternative_name"})
+  auto type = context.FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  // Without TLS: only rpc::LocalPort hands out such connections, and it has checked the uid.
+  if (type.empty() || type[0] == kInsecure) return Peer{true, {}};
+  for (const auto& property : {GRPC_PEER_URI_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME})
     for (const auto& uri : context.FindPropertyValues(property))
       if (auto name = RoleName::parse({uri.data(), uri.size()})) return Peer{false, *name};
   return std::nullopt;
