@@ -30,7 +30,7 @@ struct Recent {
 };
 thread_local constinit Recent t_recent;
 
-void note(const void* exception) {
+[[maybe_unused]] void note(const void* exception) {
   Throw& entry = t_recent.throws[static_cast<size_t>(t_recent.next)];
   t_recent.next = (t_recent.next + 1) % kRemembered;
   entry.exception = exception;
