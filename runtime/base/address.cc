@@ -39,7 +39,8 @@ StatusOr<HostPort> parse_host_port(std::string_view text) {
     if (bracketed) host = host.substr(1, host.size() - 2);
     auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
     bool whole = error == std::errc() && end == port.data() + port.size() && result.port >= 1 && result.port <= 65535;
-    bool plain = host.find_first_of(bracketed ? " /@[]" : " /@[]:") == std::string_view::npos;
+    bool plain = host.find_first_of(bracketed ? "/@[]" : "/@[]:") == std::string_view::npos &&
+                 std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
     if (whole && plain) {
       result.host = host;
       return result;
