@@ -16,25 +16,14 @@ using namespace std::chrono_literals;
 
 constexpr auto kSpin = 5us;             // longer spins lose more on a shared core than they win
 constexpr auto kNet = 100ms;            // the longest sleep while anything is outstanding
+constexpr auto kLook = 100us;           // at sockets and deadlines, between user calls
 constexpr uint32_t kTurnsPerLook = 64;  // at sockets and deadlines, while rings keep a thread busy
 constexpr uint32_t kRunsPerTurn = 32;   // user calls in a row between two looks at the rings
 
 }  // namespace
 
 Engine::Parts::Parts(Baton& lock, Sink& to, rpc::Doorbell bell, const base::Clock& time)
-    : baton(lock),
-      sink(to),
-      doorbell(std::move(bell)),
-      clock(time),
-      peers(to, doorbell),
-      epoll(::epoll_create1(EPOLL_CLOEXEC)) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;  // the eventfd is never read
-  event.data.fd = doorbell.main_fd();
-  ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, doorbell.main_fd(), &event);
-  event.events = EPOLLIN;
-  event.data.fd = peers.sockets_fd();
-  ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, peers.sockets_fd(), &event);
+    : baton(lock), sink(to), doorbell(std::move(bell)), clock(time), peers(to, doorbell) {
   doorbell.set_busy(true);
 }
 
@@ -48,9 +37,23 @@ bool Engine::Parts::turn() {
 
 bool Engine::Parts::turn_sockets_and_deadlines() {
   work = 0;
+  looked_at = clock.now();
   const bool any = peers.poll_sockets();
-  run_deadlines(clock.now());
+  run_deadlines(looked_at);
   return any;
+}
+
+// Between two user calls of many in a row. Sockets get their turn, and what waits for them, every 100 us.
+void Engine::Parts::look_around() {
+  runs = 0;
+  peers.flush_rings();
+  turn();
+  if (clock.now() - looked_at >= kLook) {
+    turn_sockets_and_deadlines();
+    peers.flush();
+  }
+  peers.flush_rings();
+  peers.kick_urgent();
 }
 
 void Engine::Parts::run_deadlines(base::TimePoint now) {
@@ -109,27 +112,29 @@ void Engine::Parts::sleep(base::TimePoint deadline) {
   const base::Duration span = sleep_span(deadline, net);
   const auto milliseconds =
       span < base::Duration::zero() ? -1 : std::chrono::ceil<std::chrono::milliseconds>(span).count();
-  std::array<epoll_event, 2> events;
+  std::array<epoll_event, 16> events;
   asleep = true;
   baton.unlock();
-  const int count = ::epoll_wait(epoll.get(), events.data(), events.size(),
+  const int count = ::epoll_wait(peers.epoll_fd(), events.data(), events.size(),
                                  static_cast<int>(std::min<int64_t>(milliseconds, 1 << 30)));
   baton.lock();
   asleep = false;
   doorbell.disarm();
   ++wakes;
   note_core();
-  bool rung = false;
-  for (int i = 0; i < count; ++i) {
-    if (events[i].data.fd == peers.sockets_fd()) work = kTurnsPerLook;
-    rung |= events[i].data.fd == doorbell.main_fd();
-  }
   if (count == 0) {
-    work = kTurnsPerLook;
     if (net) peers.scan_rings(true);
-  } else if (rung && !doorbell.any(peers.words())) {
-    peers.scan_rings(false);  // somebody cleared the bits of the one that rang
+    run_deadlines(clock.now());
   }
+  if (count <= 0) return;
+  const auto brought = std::span(events).first(static_cast<size_t>(count));
+  const bool rung = std::any_of(brought.begin(), brought.end(), [](const epoll_event& event) {
+    return event.data.u64 == PeerTable::kBellEvent;
+  });
+  if (rung && !doorbell.any(peers.words()))
+    peers.scan_rings(false);  // somebody cleared the bits of the one that rang
+  peers.read_sockets(brought);
+  if (!waiters.empty()) waiters.wake_ready();
 }
 
 bool Engine::Parts::drive(bool (*ready)(void*), void* context, base::TimePoint deadline, PeerId peer) {
@@ -139,9 +144,10 @@ bool Engine::Parts::drive(bool (*ready)(void*), void* context, base::TimePoint d
     if (interrupted.load(std::memory_order_relaxed) && interrupted.exchange(false)) waiters.wake_all();
     if (ready(context)) return true;
     if (worked || spin(peer)) continue;
-    // Sockets and deadlines are looked at before a sleep only where their epoll says so: it is asked in the
-    // sleep itself.
-    if (deadline != base::kForever && clock.now() >= deadline) return false;
+    if (deadline != base::kForever && clock.now() >= deadline) {
+      turn_sockets_and_deadlines();  // so that polling with no time to wait gets on too
+      return ready(context);
+    }
     sleep(deadline);
   }
 }
@@ -226,16 +232,11 @@ bool Engine::send_raylet(rpc::FrameHeader header, Bytes body, std::span<const in
   return parts_->peers.send_raylet(header, body, fds);
 }
 
-void Engine::poll() {
-  parts_->runs = 0;
-  parts_->peers.flush();
-  parts_->turn();
-  parts_->flush_and_kick();
-}
+void Engine::poll() { parts_->look_around(); }
 
 void Engine::enter_user(bool maybe_long) {
   Parts& parts = *parts_;
-  if (++parts.runs >= kRunsPerTurn) poll();
+  if (++parts.runs >= kRunsPerTurn) parts.look_around();
   if (maybe_long) {
     parts.flush_and_kick();
     parts.doorbell.arm(rpc::Sleeping::kServiceOnly);

@@ -32,6 +32,7 @@ struct Engine::Parts {
   // Posted items, rings, and at times sockets and deadlines. True: there was something to do.
   bool turn();
   bool turn_sockets_and_deadlines();
+  void look_around();
   void run_deadlines(base::TimePoint now);
   void flush_and_kick();
   // Wakes each thread whose condition holds, the sleeping driver included.
@@ -66,15 +67,15 @@ struct Engine::Parts {
   Waiters waiters;
   PostQueue posts;
   ServiceState service;
-  base::Fd epoll;  // of the driving thread: main eventfd and the sockets' epoll
   std::atomic<bool> interrupted{false};
   bool driving = false;
   bool (*driver_ready)(void*) = nullptr;
   void* driver_context = nullptr;
-  bool asleep = false;  // the driving thread is in epoll_wait
-  uint64_t wakes = 0;   // of the driving thread, and each time it begins to drive
-  uint32_t work = 0;    // turns since sockets and deadlines were looked at
-  uint32_t runs = 0;    // user calls since the last turn
+  bool asleep = false;          // the driving thread is in epoll_wait
+  uint64_t wakes = 0;           // of the driving thread, and each time it begins to drive
+  uint32_t work = 0;            // turns since sockets and deadlines were looked at
+  base::TimePoint looked_at{};  // when sockets and deadlines were looked at
+  uint32_t runs = 0;            // user calls since the last turn
 };
 
 }  // namespace rayo::worker

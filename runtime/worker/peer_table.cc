@@ -10,7 +10,9 @@
 namespace rayo::worker {
 namespace {
 
-constexpr uint32_t kFlushFrames = 32;  // to one peer: then they leave without being asked
+// To one peer: then they leave without being asked. A write to a socket costs more and carries more.
+constexpr uint32_t kFlushFrames = 32;
+constexpr size_t kFlushBytes = 64u << 10;
 
 base::Status broken_ring() {
   return base::failed(absl::StatusCode::kDataLoss,
@@ -20,7 +22,15 @@ base::Status broken_ring() {
 }  // namespace
 
 PeerTable::PeerTable(Sink& sink, rpc::Doorbell& bell)
-    : sink_(sink), bell_(bell), sockets_(::epoll_create1(EPOLL_CLOEXEC)) {}
+    : sink_(sink),
+      bell_(bell),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      sockets_(::epoll_create1(EPOLL_CLOEXEC)) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;  // the eventfd is never read
+  event.data.u64 = kBellEvent;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.main_fd(), &event);
+}
 PeerTable::~PeerTable() = default;
 
 const PeerTable::Slot* PeerTable::find(PeerId peer) const {
@@ -55,9 +65,14 @@ base::Status PeerTable::watch(int fd, uint64_t tag, bool writable, int operation
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP | (writable ? EPOLLOUT : 0u);
   event.data.u64 = tag;
-  if (::epoll_ctl(sockets_.get(), operation, fd, &event) != 0)
-    return base::failed_errno(errno, "cannot watch a connection");
+  for (const base::Fd* set : {&epoll_, &sockets_})
+    if (::epoll_ctl(set->get(), operation, fd, &event) != 0)
+      return base::failed_errno(errno, "cannot watch a connection");
   return {};
+}
+
+void PeerTable::unwatch(int fd) const {
+  for (const base::Fd* set : {&epoll_, &sockets_}) ::epoll_ctl(set->get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
 base::StatusOr<PeerId> PeerTable::add_tcp(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls) {
@@ -82,7 +97,7 @@ void PeerTable::bury(Slot& slot) {
     dead_rings_.push_back(std::move(slot.ring));
   }
   if (slot.socket) {
-    ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, slot.socket->fd(), nullptr);
+    unwatch(slot.socket->fd());
     dead_sockets_.push_back(std::move(slot.socket));
   }
   Slot fresh;
@@ -128,7 +143,8 @@ bool PeerTable::send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes
     slot->socket->send(header, parts);
   ++slot->frames;
   mark_dirty(*slot, index);
-  if (++slot->unflushed >= kFlushFrames) flush_slot(*slot, index);
+  const bool enough = slot->ring ? ++slot->unflushed >= kFlushFrames : slot->socket->backlog() >= kFlushBytes;
+  if (enough && !slot->watches_writable) flush_slot(*slot, index);
   return true;
 }
 
@@ -173,6 +189,15 @@ void PeerTable::flush() {
   }
   dirty_.clear();
   flush_raylet();
+}
+
+void PeerTable::flush_rings() {
+  std::erase_if(dirty_, [this](uint32_t index) {
+    if (slots_[index].socket) return false;
+    slots_[index].dirty = false;
+    flush_slot(slots_[index], index);
+    return true;
+  });
 }
 
 void PeerTable::kick_urgent() {
@@ -290,21 +315,25 @@ void PeerTable::read_raylet(uint32_t events) {
         sink_.on_raylet_frame(header, body, fds);
       });
   if (read.ok() || raylet_.get() != link) return;
-  ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  unwatch(link->fd());
   dead_sockets_.push_back(std::move(raylet_));
   sink_.on_raylet_closed(read);
 }
 
+void PeerTable::read_sockets(std::span<const epoll_event> events) {
+  for (const epoll_event& event : events) {
+    if (event.data.u64 == kRayletEvent)
+      read_raylet(event.events);
+    else if (event.data.u64 != kBellEvent)
+      read_socket(event.data.u64, event.events);
+  }
+  report_failures();
+}
+
 bool PeerTable::poll_sockets() {
   std::array<epoll_event, 32> events;
-  const int count = ::epoll_wait(sockets_.get(), events.data(), events.size(), 0);
-  for (int i = 0; i < count; ++i) {
-    if (events[i].data.u64 == kRayletEvent)
-      read_raylet(events[i].events);
-    else
-      read_socket(events[i].data.u64, events[i].events);
-  }
-  if (count > 0) report_failures();
+  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  if (count > 0) read_sockets(std::span(events).first(static_cast<size_t>(count)));
   return count > 0;
 }
 

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <sys/epoll.h>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,8 @@ class PeerTable {
   bool send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> parts);
   bool send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds);
   void flush();
+  // The same, but leaves to sockets what a later flush can send together with more.
+  void flush_rings();
   // Looks after the urgent frames that were flushed since the last time.
   void kick_urgent();
   size_t backlog(PeerId peer) const;
@@ -44,6 +47,8 @@ class PeerTable {
   // Reads the rings whose bits are set, and reports failures that waited. True: there was something.
   bool poll_rings();
   bool poll_sockets();
+  // What an epoll_wait on epoll_fd() brought.
+  void read_sockets(std::span<const epoll_event> events);
   // Reads every ring, bit or not; `regardless` also rings each peer that has not read on, past its doorbell's
   // words.
   void scan_rings(bool regardless);
@@ -51,8 +56,11 @@ class PeerTable {
   bool has_news() const { return !failures_.empty(); }
   // How many words of the doorbell's bits are in use.
   size_t words() const { return words_; }
-  // An epoll of all sockets, to be put into another one.
+  // The driving thread's epoll: all sockets, and kBellEvent for the main eventfd.
+  int epoll_fd() const { return epoll_.get(); }
+  // An epoll of all sockets, to be put into the service thread's.
   int sockets_fd() const { return sockets_.get(); }
+  static constexpr uint64_t kBellEvent = ~uint64_t{0} - 1;
 
  private:
   struct Slot {
@@ -79,6 +87,7 @@ class PeerTable {
   void flush_slot(Slot& slot, size_t index);
   void flush_raylet();
   base::Status watch(int fd, uint64_t tag, bool writable, int operation) const;
+  void unwatch(int fd) const;
   void read_ring(PeerId peer);
   void read_socket(PeerId peer, uint32_t events);
   void read_raylet(uint32_t events);
@@ -88,6 +97,7 @@ class PeerTable {
 
   Sink& sink_;
   rpc::Doorbell& bell_;
+  base::Fd epoll_;
   base::Fd sockets_;
   std::deque<Slot> slots_;
   std::array<uint32_t, rpc::kDoorbellBits> slot_of_bit_{};  // index + 1
