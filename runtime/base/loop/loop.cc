@@ -189,7 +189,10 @@ void Timer::State::fire() {
 // ---- the loop ----
 
 Loop::Loop() : state_(std::make_unique<State>(*this)) {}
-Loop::~Loop() { RAYO_CHECK(state_->fiber_count == 0, "run() returns after the last fiber"); }
+Loop::~Loop() {
+  RAYO_CHECK(state_->fiber_count == 0, "run() returns after the last fiber");
+  while (state_->handing_over.load() > 0) std::this_thread::yield();
+}
 
 void Loop::run() {
   RAYO_CHECK(loop_of_thread == nullptr, "one loop runs on a thread at a time");
@@ -209,7 +212,7 @@ void Loop::run() {
 
 void Loop::stop() {
   state_->stop_asked.store(true, std::memory_order_release);
-  boost::asio::post(state_->io, [] {});
+  state_->hand_over([] {});
 }
 
 bool Loop::stopping() const { return state_->stop_asked.load(std::memory_order_acquire); }
@@ -224,13 +227,12 @@ void Loop::spawn(std::string_view name, Task task) {
 }
 
 void Loop::post(Task task) {
-  boost::asio::post(state_->io, [this, task = std::move(task)]() mutable {
-    state_->start_fiber("posted", std::move(task), nullptr);
-  });
+  state_->hand_over(
+      [this, task = std::move(task)]() mutable { state_->start_fiber("posted", std::move(task), nullptr); });
 }
 
 void Loop::defer(Task task) {
-  boost::asio::post(state_->io, [this, task = std::move(task)]() mutable {
+  state_->hand_over([this, task = std::move(task)]() mutable {
     TimePoint began = now();
     task();
     if (now() - began > kSlowTurn) state_->scheduler->count_slow_turn();

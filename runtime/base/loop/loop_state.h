@@ -25,6 +25,12 @@ struct Loop::State {
 
   void start_fiber(std::string_view name, Task task, std::shared_ptr<TaskGroup::State> group);
   void run_fiber(FiberRecord& record, Task task);
+  template <class F>
+  void hand_over(F handler) {
+    handing_over.fetch_add(1);
+    boost::asio::post(io, std::move(handler));
+    handing_over.fetch_sub(1);
+  }
   void link(FiberRecord& record);
   void unlink(FiberRecord& record);
   void begin_stop();
@@ -42,6 +48,9 @@ struct Loop::State {
   TimePoint alarm_at = kForever;
   std::multimap<TimePoint, Due*> due_times;
   std::atomic<bool> stop_asked{false};
+  // Threads inside of hand_over: what they hand over may be the last thing that the loop waited for, so it
+  // ends after them.
+  std::atomic<int> handing_over{0};
   bool stopping = false;
   TimePoint stop_limit = kForever;
   std::thread::id thread;

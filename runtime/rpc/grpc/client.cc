@@ -80,7 +80,8 @@ grpc::ChannelArguments arguments(int max_message_bytes) {
   return out;
 }
 
-// A unary call in flight, held by gRPC's callback and by who waits.
+// A unary call in flight. It belongs to who waits for it and never to gRPC's callback: its context holds the
+// channel, and a channel whose last owner lets go on a thread of gRPC makes that thread join itself.
 struct UnaryCall {
   grpc::ClientContext context;
   grpc::ByteBuffer request;
@@ -108,7 +109,7 @@ struct Channel::State {
     grpc::GenericStub stub;
   };
   // Runs a prepared call to its end on the caller's terms (fiber or thread).
-  using Await = std::function<void(Way&, std::shared_ptr<UnaryCall>)>;
+  using Await = std::function<void(Way&, UnaryCall&)>;
 
   Way& way(size_t index) { return *ways[index % ways.size()]; }
   size_t choose();
@@ -142,17 +143,17 @@ base::StatusOr<std::string> Channel::State::call(const char* path, const std::st
   base::Status error;
   for (size_t i = 0; i < ways.size(); ++i) {
     Way& tried = way(first + i);
-    auto call = std::make_shared<UnaryCall>();
-    call->request = to_buffer(request);
-    if (deadline != base::kForever) call->context.set_deadline(to_wall(deadline));
+    UnaryCall call;
+    call.request = to_buffer(request);
+    if (deadline != base::kForever) call.context.set_deadline(to_wall(deadline));
     await(tried, call);
-    if (call->status.ok()) {
+    if (call.status.ok()) {
       current.store((first + i) % ways.size(), std::memory_order_relaxed);
-      return to_string(call->response);
+      return to_string(call.response);
     }
-    error = translate(tried, path, call->status, call->context);
+    error = translate(tried, path, call.status, call.context);
     // The next address only where this one was surely not reached.
-    bool not_reached = call->status.error_message().starts_with("failed to connect to all addresses");
+    bool not_reached = call.status.error_message().starts_with("failed to connect to all addresses");
     if (!not_reached || base::system_clock().now() >= deadline) break;
   }
   return error;
@@ -188,15 +189,15 @@ base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string re
                                                 base::TimePoint deadline) {
   auto state = state_;
   base::Loop* loop = base::current_loop();
-  return state->call(path, request, deadline, [&](State::Way& way, const std::shared_ptr<UnaryCall>& call) {
+  return state->call(path, request, deadline, [&](State::Way& way, UnaryCall& call) {
     base::Event done;
-    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response,
-                       [&, call](const grpc::Status& status) {
-                         call->status = status;
+    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response,
+                       [&](const grpc::Status& status) {
+                         call.status = status;
                          loop->defer([&done] { done.set(); });
                        });
     if (done.wait()) return;
-    call->context.TryCancel();
+    call.context.TryCancel();
     base::Shield shield;
     done.wait();
   });
@@ -205,14 +206,14 @@ base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string re
 base::StatusOr<std::string> Channel::call_bytes_blocking(const char* path, std::string request,
                                                          base::Duration timeout) {
   auto deadline = base::deadline_after(base::system_clock().now(), timeout);
-  return state_->call(path, request, deadline, [&](State::Way& way, const std::shared_ptr<UnaryCall>& call) {
+  return state_->call(path, request, deadline, [&](State::Way& way, UnaryCall& call) {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
-    way.stub.UnaryCall(&call->context, path, {}, &call->request, &call->response,
-                       [&, call](const grpc::Status& status) {
+    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response,
+                       [&](const grpc::Status& status) {
                          std::lock_guard lock(mutex);
-                         call->status = status;
+                         call.status = status;
                          done = true;
                          changed.notify_one();
                        });

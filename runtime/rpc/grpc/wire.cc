@@ -170,7 +170,10 @@ void take_over_grpc_log() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function([](gpr_log_func_args* line) {
-      base::log().debug("grpc {}:{}: {}", line->file, line->line, line->message);
+      // Each bad handshake is an error to gRPC; but before it aborts it says only this.
+      bool aborts = std::string_view(line->message).starts_with("assertion failed");
+      base::log().log(aborts ? spdlog::level::critical : spdlog::level::debug, "grpc {}:{}: {}", line->file,
+                      line->line, line->message);
     });
   });
 }
