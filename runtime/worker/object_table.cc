@@ -1,6 +1,7 @@
 #include "runtime/worker/object_table.h"
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/check.h"
 
@@ -67,9 +68,12 @@ ObjectSlot& ObjectTable::adopt(const ObjectId& id) {
   return slot;
 }
 
-void ObjectTable::settle(ObjectSlot& slot, ObjectState state) {
+void ObjectTable::settle(ObjectSlot& slot, ObjectState state, Inner inner) {
   slot.call = false;
   slot.owner = nullptr;
+  slot.inner.swap(inner.refs);
+  slot.actors.swap(inner.actors);
+  if (!inner.refs.empty() || inner.actors) let_go(std::move(inner));
   slot.state.store(state, std::memory_order_release);
   while (ReadyHook* hook = slot.hooks) {
     slot.hooks = hook->next;
@@ -79,28 +83,34 @@ void ObjectTable::settle(ObjectSlot& slot, ObjectState state) {
   free_if_unused(slot);
 }
 
-void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value) {
+void ObjectTable::let_go(Inner inner) {
+  for (const internal::ObjectHandle& ref : inner.refs) release(slot_of(ref));
+  if (inner.actors) observer_.release_actors(*inner.actors);
+}
+
+void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   if (slot.ready()) return;
   std::byte* to = value.size() <= slot.small.size() ? slot.small.data() : new std::byte[value.size()];
   if (!value.empty()) std::memcpy(to, value.data(), value.size());
   slot.data = to;
   slot.size = value.size();
-  settle(slot, ObjectState::kValue);
+  settle(slot, ObjectState::kValue, std::move(inner));
 }
 
-void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value) {
+void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value,
+                                  Inner inner) {
   if (slot.ready()) return;
   slot.in_arena = true;
   slot.data = value.data();
   slot.size = value.size();
   slot.shared.store(true, std::memory_order_relaxed);
-  settle(slot, ObjectState::kValue);
+  settle(slot, ObjectState::kValue, std::move(inner));
 }
 
 void ObjectTable::fail(ObjectSlot& slot, ErrorRecord error) {
   if (slot.ready()) return;
   slot.error = std::make_unique<ErrorRecord>(std::move(error));
-  settle(slot, ObjectState::kFailed);
+  settle(slot, ObjectState::kFailed, {});
 }
 
 void ObjectTable::await(ObjectSlot& slot, ReadyHook& hook) {
@@ -145,8 +155,7 @@ void ObjectTable::free_if_unused(ObjectSlot& slot) {
   if (slot.state.load(std::memory_order_relaxed) == ObjectState::kFree) return;
   if (slot.shared.load(std::memory_order_relaxed)) observer_.freeing(slot);
   if (!slot.own) foreign_.erase(slot.id);
-  for (const internal::ObjectHandle& inner : slot.inner) release(slot_of(inner));
-  slot.inner.clear();
+  if (!slot.inner.empty() || slot.actors) let_go({std::exchange(slot.inner, {}), std::move(slot.actors)});
   if (slot.data != slot.small.data() && !slot.in_arena) delete[] slot.data;
   slot.data = nullptr;
   slot.size = 0;

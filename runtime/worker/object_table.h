@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +25,7 @@
 
 namespace rayo::worker {
 
-struct CallOwner;  // who will answer: set by ActorClient and TaskClient
+class CallOwner;  // who will answer: an ActorClient or a leased worker (call_wire.h)
 
 enum class ObjectState : uint8_t { kFree, kPending, kValue, kFailed };
 
@@ -51,7 +52,8 @@ struct ObjectSlot {
   ObjectId id;
   CallOwner* owner = nullptr;      // of an outstanding call
   std::unique_ptr<ErrorRecord> error;
-  std::vector<internal::ObjectHandle> inner;  // refs that the value holds: released with it
+  std::vector<internal::ObjectHandle> inner;  // counted: while pending the refs that the call named, then those inside the value
+  std::unique_ptr<std::vector<ActorId>> actors;  // counted like `inner`
   ReadyHook* hooks = nullptr;
   ObjectSlot* next_free = nullptr;
   ObjectSlot* next_released = nullptr;  // its own field: a late release may push a slot that is free by then (1)
@@ -69,6 +71,14 @@ class ObjectObserver {
  public:
   virtual ~ObjectObserver() = default;
   virtual void freeing(ObjectSlot& slot) = 0;
+  // Counted handles of actors that a call named or a value held are let go.
+  virtual void release_actors(std::span<const ActorId> actors) = 0;
+};
+
+// Counted handles of what is inside a value: they belong to its slot from then on.
+struct Inner {
+  std::vector<internal::ObjectHandle> refs;
+  std::unique_ptr<std::vector<ActorId>> actors;
 };
 
 class ObjectTable {
@@ -86,8 +96,8 @@ class ObjectTable {
   ObjectSlot* own(uint64_t counter);
 
   // Fill a pending slot: hooks run, and where no handle is left the slot is freed. Nothing happens to a filled one.
-  void fulfil(ObjectSlot& slot, internal::Bytes value);
-  void fulfil_in_arena(ObjectSlot& slot, internal::Bytes value);
+  void fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner = {});
+  void fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner inner = {});
   void fail(ObjectSlot& slot, ErrorRecord error);
 
   void await(ObjectSlot& slot, ReadyHook& hook);
@@ -117,7 +127,8 @@ class ObjectTable {
   static constexpr size_t kChunk = 256;
 
   ObjectSlot& take();
-  void settle(ObjectSlot& slot, ObjectState state);
+  void settle(ObjectSlot& slot, ObjectState state, Inner inner);
+  void let_go(Inner inner);
   void free_if_unused(ObjectSlot& slot);
 
   const uint64_t home_;

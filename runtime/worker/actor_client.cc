@@ -1,0 +1,219 @@
+#include "runtime/worker/actor_client.h"
+
+#include <utility>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/text.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+namespace {
+// How long a broken link waits for the reason: longer than a node takes to be known as dead (design: 10 s).
+constexpr base::Duration kVerdict = std::chrono::seconds(15);
+// A link that could not be made is tried again after this, as long as the actor is said to be alive.
+constexpr base::Duration kRetry = std::chrono::milliseconds(200);
+// How long after the news of a death the link may still hand over replies; its own end comes sooner as a rule.
+constexpr base::Duration kLastReplies = std::chrono::milliseconds(30);
+}  // namespace
+
+ActorClient::~ActorClient() {
+  if (state_ == State::kReady || state_ == State::kLinking) wire_.disconnect(*this);
+}
+
+std::string ActorClient::who() const { return base::cat(class_name_, " (", actor_.hex().substr(0, 8), ")"); }
+
+rpc::FrameHeader ActorClient::header() const {
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kCall;
+  header.target = base::short_id(actor_);
+  header.incarnation = incarnation_;
+  header.sequence = sequence_ + 1;
+  return header;
+}
+
+bool ActorClient::call_now(ObjectSlot& result, const internal::CallRequest& request) {
+  if (!may_send() || !queue_.empty()) return false;
+  if (!request.refs.empty() || !request.inner_refs.empty() || !request.inner_actors.empty()) return false;
+  rpc::FrameHeader frame = header();
+  frame.call_id = result.id.counter;
+  frame.function = request.function;
+  frame.timeout_us = static_cast<uint64_t>(request.timeout.count() / 1000);
+  if (!wire_.send(link_, frame, {&request.arguments, 1})) return false;
+  ++sequence_;
+  ++outstanding_;
+  result.call = true;
+  result.owner = this;
+  return true;
+}
+
+void ActorClient::submit(std::unique_ptr<OutgoingCall> call) {
+  call->result.call = true;
+  if (state_ == State::kDead) {
+    table_.fail(call->result, why_);
+    return;
+  }
+  OutgoingCall& queued = *call;
+  queue_.push_back(std::move(call));
+  queued.await_arguments([this] { pump(); });
+  pump();
+}
+
+// One call, not from within itself: filling a result may end another call's wait and come back here.
+void ActorClient::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (!queue_.empty() && queue_.front()->ready() && send_front()) {
+  }
+  pumping_ = false;
+}
+
+// True where the front is dealt with, sent or failed.
+bool ActorClient::send_front() {
+  OutgoingCall& call = *queue_.front();
+  if (call.result.ready()) {  // its time passed while it waited
+    queue_.pop_front();
+    return true;
+  }
+  if (const ErrorRecord* error = call.failed_argument()) {
+    std::unique_ptr<OutgoingCall> failed = std::move(queue_.front());
+    queue_.pop_front();
+    table_.fail(failed->result, *error);
+    return true;
+  }
+  if (!may_send() || outstanding_ >= kWindow || !call.send(link_, header())) return false;
+  ++sequence_;
+  ++outstanding_;
+  call.result.owner = this;
+  queue_.pop_front();
+  return true;
+}
+
+void ActorClient::answered() {
+  --outstanding_;
+  if (!queue_.empty()) pump();
+}
+
+void ActorClient::link_to_address() {
+  state_ = State::kLinking;
+  wire_.connect(address_, *this);
+}
+
+void ActorClient::on_info(const proto::ActorInfo& info) {
+  if (state_ == State::kDead) return;
+  if (!info.class_name().empty()) class_name_ = info.class_name();
+  switch (info.state()) {
+    case proto::ALIVE: on_alive(info); return;
+    case proto::RESTARTING: end_life(actor_died(who(), info.death()), false); return;
+    case proto::DEAD:
+      end_life(info.has_failure() ? record_of(info.failure()) : actor_died(who(), info.death()), true);
+      return;
+    default: return;
+  }
+}
+
+void ActorClient::on_alive(const proto::ActorInfo& info) {
+  const bool same = info.incarnation() == incarnation_;
+  // Of the same life there is nothing new, and old news where its end is known already.
+  if (same && (state_ != State::kNowhere || ended_)) return;
+  if (!same) {
+    end_life(actor_died(who(), info.death()), false);
+    apply_last_word();
+    sequence_ = 0;
+  }
+  ended_ = false;
+  incarnation_ = info.incarnation();
+  address_ = info.address();
+  link_to_address();
+}
+
+void ActorClient::on_failure(const ErrorRecord& why) {
+  end_life(why, true);
+  apply_last_word();
+}
+
+void ActorClient::linked(PeerId peer) {
+  // A new way to the same life: what was under way on the old one has no answer to come (2).
+  if (outstanding_ != 0)
+    fail_outstanding(error_record(ErrorKind::kUnavailable,
+                                  base::cat("call to actor ", who(), ": the connection broke before the reply came"),
+                                  "the call may or may not have run; the actor is alive"));
+  link_ = peer;
+  state_ = State::kReady;
+  deadline_ = base::kForever;
+  pump();
+}
+
+void ActorClient::link_failed(const ErrorRecord& why) {
+  if (state_ != State::kLinking && state_ != State::kLost) return;
+  if (deadline_ == base::kForever) deadline_ = wire_.now() + kVerdict;
+  state_ = State::kLost;
+  why_ = why;
+  wire_.watch_actor(actor_);
+  wire_.wake_at(wire_.now() + kRetry, *this);
+}
+
+void ActorClient::link_lost() {
+  if (state_ != State::kReady) return;
+  link_ = kNoPeer;
+  if (last_word_) return apply_last_word();
+  state_ = State::kLost;
+  link_failed(error_record(ErrorKind::kUnavailable, base::cat("call to actor ", who(), ": the connection broke"),
+                           "`rayo status` shows whether its node is alive"));
+}
+
+// Whether it is dead or to be restarted the next ActorInfo says; calls that were never sent wait for it.
+void ActorClient::peer_gone(const proto::DeathRecord& death) {
+  if (state_ != State::kDead) end_life(actor_died(who(), death), false);
+}
+
+void ActorClient::on_deadline(base::TimePoint now) {
+  if (last_word_) return apply_last_word();
+  if (state_ != State::kLost) return;
+  if (now < deadline_) return link_to_address();
+  deadline_ = base::kForever;
+  state_ = State::kNowhere;
+  const ErrorRecord why = why_;
+  fail_outstanding(why);
+  auto queued = std::exchange(queue_, {});
+  for (auto& call : queued) table_.fail(call->result, why);
+  wire_.watch_actor(actor_);
+}
+
+void ActorClient::unlink() {
+  if (state_ == State::kReady || state_ == State::kLinking) wire_.disconnect(*this);
+  link_ = kNoPeer;
+}
+
+void ActorClient::fail_outstanding(const ErrorRecord& why) {
+  if (outstanding_ == 0) return;
+  outstanding_ = 0;
+  table_.for_each_owned(this, [&](ObjectSlot& slot) { table_.fail(slot, why); });
+}
+
+void ActorClient::end_life(ErrorRecord why, bool for_good) {
+  ended_ = true;
+  for_good_ = for_good_ || for_good;
+  // The first record is the closest to the event; a final one says more.
+  if (!last_word_ || for_good) last_word_ = std::move(why);
+  if (state_ == State::kReady) {
+    wire_.wake_at(wire_.now() + kLastReplies, *this);
+    return;
+  }
+  apply_last_word();
+}
+
+void ActorClient::apply_last_word() {
+  if (!last_word_) return;
+  const ErrorRecord why = *std::exchange(last_word_, std::nullopt);
+  unlink();
+  deadline_ = base::kForever;
+  state_ = for_good_ ? State::kDead : State::kNowhere;
+  fail_outstanding(why);
+  if (!for_good_) return;
+  why_ = why;
+  auto queued = std::exchange(queue_, {});
+  for (auto& call : queued) table_.fail(call->result, why_);
+}
+
+}  // namespace rayo::worker

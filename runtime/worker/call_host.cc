@@ -1,0 +1,268 @@
+#include "runtime/worker/call_host.h"
+
+#include <utility>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/invoke.h"
+#include "runtime/base/text.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+namespace {
+// A function whose last run took longer has the service thread stand in during the next (facts_call_path.md).
+constexpr base::Duration kLong = std::chrono::microseconds(20);
+// Short functions are timed in one run of so many: a clock costs as much as a small call.
+constexpr uint32_t kTimedRuns = 8;
+
+std::string unknown_function(uint64_t id) {
+  return base::cat("this program has no function with the id ", id, " that was called");
+}
+}  // namespace
+
+CallHost::CallHost(Engine& engine, RayletLink& raylet, ObjectTable& table, References& references, Send send)
+    : engine_(engine), raylet_(raylet), table_(table), references_(references), send_(std::move(send)) {}
+
+CallHost::~CallHost() = default;
+
+CallHost::Method& CallHost::method(uint64_t id) {
+  auto [at, fresh] = methods_.try_emplace(id);
+  if (fresh) at->second.function = internal::find_function(id);
+  return at->second;
+}
+
+// ---- what comes in ----
+
+internal::ObjectHandle CallHost::fetch(const ObjectId& id, size_t& unready, PeerId peer) {
+  const bool known = table_.find(id) != nullptr;
+  ObjectSlot& slot = table_.adopt(id);
+  if (!known) references_.hold(slot);
+  if (!slot.own) references_.resolve(slot);
+  if (!slot.ready()) {
+    auto* hook = new Hook;
+    hook->ready = &on_ready;
+    hook->host = this;
+    hook->unready = &unready;
+    hook->peer = peer;
+    table_.await(slot, *hook);
+    ++unready;
+  }
+  return slot.handle();
+}
+
+void CallHost::on_ready(ReadyHook& base) {
+  std::unique_ptr<Hook> hook(static_cast<Hook*>(&base));
+  if (--*hook->unready == 0 && hook->peer != kNoPeer) hook->host->mailbox_.unblock(hook->peer);
+}
+
+std::unique_ptr<CallRefs> CallHost::take_refs(PeerId peer, const BodyView& view) {
+  auto refs = std::make_unique<CallRefs>();
+  std::vector<bool> inlined(view.arguments);
+  for (const InlineValue& value : view.values) inlined[value.index] = true;
+  refs->arguments.resize(view.arguments);
+  for (size_t i = 0; i < view.refs.size(); ++i) {
+    const ObjectId& id = view.refs[i];
+    if (i < view.arguments && !inlined[i]) refs->arguments[i] = fetch(id, refs->unready, peer);
+    if (id) refs->named.push_back(id);
+  }
+  refs->actors = view.actors;
+  return refs;
+}
+
+void CallHost::on_call(PeerId peer, const rpc::FrameHeader& header, ByteView body) {
+  std::unique_ptr<CallRefs> refs;
+  if (header.flags & kSectionFlags) {
+    auto view = read_body(header.flags, body);
+    if (!view) {
+      IncomingCall broken{.peer = peer, .header = header};
+      return reply_error(broken, error_record(ErrorKind::kInternal, "a call arrived whose sections do not fit its body"));
+    }
+    refs = take_refs(peer, *view);
+  }
+  mailbox_.push(peer, header, body, std::move(refs));
+}
+
+void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
+  auto given = given_.extract({peer, call_id});
+  if (!given) return;
+  for (const internal::ObjectHandle& ref : given.mapped().refs) table_.release(slot_of(ref));
+  if (given.mapped().actors) references_.release_actors(*given.mapped().actors);
+}
+
+void CallHost::on_peer_closed(PeerId peer) {
+  auto first = given_.lower_bound({peer, 0});
+  while (first != given_.end() && first->first.first == peer) {
+    const uint64_t call_id = first->first.second;
+    ++first;
+    on_refs_taken(peer, call_id);
+  }
+}
+
+void CallHost::on_host_actor(const proto::HostActor& request) {
+  hosted_.actor = id_of<ActorId>(request.spec().actor());
+  hosted_.class_name = request.spec().class_name();
+  hosted_.incarnation = request.incarnation();
+  hosted_.lease = id_of<LeaseId>(request.lease());
+  hosted_.devices.assign(request.devices().begin(), request.devices().end());
+  starting_.emplace();
+  starting_->spec = request.spec();
+  starting_->refs.reserve(static_cast<size_t>(request.spec().argument_refs_size()));
+  for (const proto::ObjectId& id : request.spec().argument_refs())
+    starting_->refs.push_back(fetch(id_of(id), starting_->unready, kNoPeer));
+}
+
+void CallHost::on_host_tasks(const proto::HostTasks& request) {
+  hosted_.tasks = true;
+  hosted_.lease = id_of<LeaseId>(request.lease());
+}
+
+// ---- running ----
+
+void CallHost::run_one() {
+  if (starting_ && starting_->unready == 0) return construct();
+  if (open() && mailbox_.take(call_)) run(call_);
+}
+
+std::optional<ErrorRecord> CallHost::invoke(Method& method, internal::Invocation& invocation) {
+  invocation.result = &output_.bytes;
+  invocation.result_refs = &output_.refs;
+  invocation.result_actors = &output_.actors;
+  std::optional<ErrorRecord> error;
+  const bool timed = method.maybe_long || ++method.runs % kTimedRuns == 0;
+  const base::TimePoint before = timed ? base::system_clock().now() : base::TimePoint();
+  engine_.run_user(method.maybe_long, [&] { error = base::invoke(*method.function, invocation); });
+  if (timed) method.maybe_long = base::system_clock().now() - before > kLong;
+  return error;
+}
+
+void CallHost::construct() {
+  Starting start = *std::exchange(starting_, std::nullopt);
+  Method& made = method(start.spec.constructor());
+  std::optional<ErrorRecord> error;
+  internal::Invocation invocation;
+  if (!made.function) {
+    error = error_record(ErrorKind::kInvalid, unknown_function(start.spec.constructor()), "run the program that creates it again");
+  } else {
+    std::vector<internal::ValueView> values;
+    for (const internal::ObjectHandle& ref : start.refs) values.push_back(slot_of(ref).view());
+    invocation.arguments = std::as_bytes(std::span(start.spec.arguments()));
+    invocation.refs = values;
+    output_.clear();
+    running_ = Running{.function = made.function};
+    error = invoke(made, invocation);
+    running_.reset();
+  }
+  for (const internal::ObjectHandle& ref : start.refs) table_.release(slot_of(ref));
+  hosted_.self = error ? nullptr : invocation.constructed;
+  hosted_.constructor = made.function;
+  references_.flush();
+  proto::ToRaylet message;
+  proto::ActorStarted& told = *message.mutable_actor_started();
+  set_id(told.mutable_actor(), hosted_.actor);
+  told.set_incarnation(hosted_.incarnation);
+  if (error) *told.mutable_failure() = failure_of(*error);
+  raylet_.push(message);
+}
+
+void CallHost::destroy_actor() {
+  void* self = std::exchange(hosted_.self, nullptr);
+  if (self && hosted_.constructor && hosted_.constructor->destroy)
+    engine_.run_user(true, [&] { hosted_.constructor->destroy(self); });
+}
+
+std::optional<ErrorRecord> CallHost::check(const IncomingCall& call, const Method& method) const {
+  const rpc::FrameHeader& header = call.header;
+  if (header.target != 0 && (header.target != base::short_id(hosted_.actor) || header.incarnation != hosted_.incarnation))
+    return error_record(ErrorKind::kActorDied, "the call was meant for an actor's earlier life, which has ended");
+  if (!method.function)
+    return error_record(ErrorKind::kInvalid, unknown_function(header.function),
+                        "caller and callee must be the same build of the program");
+  return std::nullopt;
+}
+
+void CallHost::run(IncomingCall& call) {
+  Method& called = method(call.header.function);
+  if (auto error = check(call, called)) return reply(call, error);
+  internal::Invocation invocation;
+  invocation.self = call.header.target != 0 ? hosted_.self : nullptr;
+  std::vector<internal::ValueView> values;
+  invocation.arguments = call.body;
+  if (call.refs) {
+    const BodyView view = *read_body(call.header.flags, call.body);  // checked when it came
+    invocation.arguments = view.rest;
+    for (const internal::ObjectHandle& ref : call.refs->arguments)
+      values.push_back(ref.slot ? slot_of(ref).view() : internal::ValueView{});
+    for (const InlineValue& value : view.values) values[value.index].bytes = value.bytes;
+    invocation.refs = values;
+  }
+  output_.clear();
+  running_ = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
+  const std::optional<ErrorRecord> error = invoke(called, invocation);
+  running_.reset();
+  reply(call, error);
+}
+
+// ---- answering ----
+
+void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kReply;
+  header.flags = rpc::kFlagFailure;
+  header.call_id = call.header.call_id;
+  const std::string body = failure_of(error).SerializeAsString();
+  const Bytes part = std::as_bytes(std::span(body));
+  send_(call.peer, header, {&part, 1});
+}
+
+void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error) {
+  std::vector<ObjectId> still_held;
+  if (call.refs) {
+    for (const internal::ObjectHandle& ref : call.refs->arguments)
+      if (ref.slot) table_.release(slot_of(ref));
+    for (const ObjectId& id : call.refs->named)
+      if (ObjectSlot* slot = table_.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0) still_held.push_back(id);
+    const bool actors = !call.refs->actors.empty();
+    call.refs.reset();
+    // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
+    if (!error && (!still_held.empty() || (actors && references_.dirty()))) return reply_with_refs(call, still_held);
+  }
+  if (error) return reply_error(call, *error);
+  if (output_.bytes.size() > kMaxResult)
+    return reply_error(call, error_record(ErrorKind::kOutOfMemory,
+                                          base::cat("the result has ", output_.bytes.size(), " bytes; a reply holds ", kMaxResult)));
+  if (!output_.refs.empty() || !output_.actors.empty()) return reply_with_refs(call, still_held);
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kReply;
+  header.call_id = call.header.call_id;
+  const Bytes part = output_.bytes;
+  send_(call.peer, header, {&part, 1});
+}
+
+void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held) {
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kReply;
+  header.call_id = call.header.call_id;
+  std::vector<ObjectId> ids = still_held;
+  for (const internal::ObjectHandle& ref : output_.refs) {
+    references_.share(slot_of(ref));
+    ids.push_back(ref.id);
+  }
+  BodyWriter sections;
+  sections.refs(ids, static_cast<uint32_t>(still_held.size()));
+  sections.actors(output_.actors);
+  header.flags = sections.flags();
+  std::vector<std::byte> body(sections.bytes().begin(), sections.bytes().end());
+  body.insert(body.end(), output_.bytes.begin(), output_.bytes.end());
+  if (!output_.refs.empty() || !output_.actors.empty()) {
+    Inner& given = given_[{call.peer, call.header.call_id}];
+    given.refs = std::exchange(output_.refs, {});
+    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output_.actors, {}));
+  }
+  references_.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
+    const Bytes part = body;
+    send_(peer, header, {&part, 1});
+    engine_.flush();
+  });
+}
+
+}  // namespace rayo::worker

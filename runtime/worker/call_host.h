@@ -1,0 +1,125 @@
+// The executing side: this process's actor, or the tasks of a lease, run one at a time on the main thread's own stack.
+//
+//   while (engine.wait_until([&] { return host.has_work(); })) host.run_one();
+//
+// A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1). Under the
+// baton, which user code runs without. on_* come from the sink.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <rayo/internal/registry.h>
+
+#include "runtime/worker/call_wire.h"
+#include "runtime/worker/mailbox.h"
+#include "runtime/worker/raylet_link.h"
+#include "runtime/worker/references.h"
+
+namespace rayo::worker {
+
+// A result up to this size travels in the reply; the frame's limit leaves room for what else is in it.
+inline constexpr size_t kMaxResult = (16u << 20) - (64u << 10);
+
+class CallHost {
+ public:
+  // Sends a reply: to a peer, or to ourselves.
+  using Send = std::function<void(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)>;
+
+  CallHost(Engine& engine, RayletLink& raylet, ObjectTable& table, References& references, Send send);
+  ~CallHost();
+
+  void on_call(PeerId peer, const rpc::FrameHeader& header, ByteView body);
+  // The caller holds the refs inside that reply itself now.
+  void on_refs_taken(PeerId peer, uint64_t call_id);
+  void on_peer_closed(PeerId peer);
+  void on_host_actor(const proto::HostActor& request);
+  void on_host_tasks(const proto::HostTasks& request);
+
+  bool has_work() const { return (starting_ && starting_->unready == 0) || (open() && mailbox_.may_take()); }
+  // One constructor or call; the caller has made sure that user code may run.
+  void run_one();
+  // A running call waits for something: what it runs under may be lent.
+  struct Running {
+    PeerId peer = kNoPeer;
+    uint64_t call_id = 0;
+    const internal::Function* function = nullptr;
+    bool task = false;
+  };
+  const Running* running() const { return running_ ? &*running_ : nullptr; }
+  // What this process was told to be: an actor's host, or a lease's worker.
+  struct Hosted {
+    ActorId actor;
+    std::string class_name;
+    uint32_t incarnation = 0;
+    void* self = nullptr;
+    const internal::Function* constructor = nullptr;
+    bool tasks = false;
+    LeaseId lease;
+    std::vector<std::string> devices;
+  };
+  const Hosted& hosted() const { return hosted_; }
+  Mailbox& mailbox() { return mailbox_; }
+  // Ends the actor's object, in good order.
+  void destroy_actor();
+  void reply_error(const IncomingCall& call, const ErrorRecord& error);
+
+ private:
+  struct Method {
+    const internal::Function* function = nullptr;
+    bool maybe_long = true;
+    uint32_t runs = 0;
+  };
+  struct Hook : ReadyHook {
+    CallHost* host = nullptr;
+    size_t* unready = nullptr;
+    PeerId peer = kNoPeer;  // kNoPeer: the constructor
+  };
+
+  struct Starting {
+    proto::ActorSpec spec;
+    std::vector<internal::ObjectHandle> refs;
+    size_t unready = 0;
+  };
+  struct Output {
+    std::vector<std::byte> bytes;
+    std::vector<internal::ObjectHandle> refs;
+    std::vector<ActorId> actors;
+    void clear() { bytes.clear(), refs.clear(), actors.clear(); }
+  };
+
+  bool open() const { return hosted_.self != nullptr || hosted_.tasks; }
+  Method& method(uint64_t id);
+  // A counted handle of an argument; where its value is not here yet it is asked for and counted in `unready`.
+  internal::ObjectHandle fetch(const ObjectId& id, size_t& unready, PeerId peer);
+  static void on_ready(ReadyHook& hook);
+  std::unique_ptr<CallRefs> take_refs(PeerId peer, const BodyView& view);
+
+  void construct();
+  void run(IncomingCall& call);
+  std::optional<ErrorRecord> check(const IncomingCall& call, const Method& method) const;
+  std::optional<ErrorRecord> invoke(Method& method, internal::Invocation& invocation);
+  void reply(IncomingCall& call, const std::optional<ErrorRecord>& error);
+  void reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held);
+
+  Engine& engine_;
+  RayletLink& raylet_;
+  ObjectTable& table_;
+  References& references_;
+  const Send send_;
+
+  Hosted hosted_;
+  std::optional<Starting> starting_;
+  Mailbox mailbox_;
+  IncomingCall call_;
+  std::unordered_map<uint64_t, Method> methods_;
+  std::optional<Running> running_;
+  Output output_;
+  std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them
+};
+
+}  // namespace rayo::worker

@@ -1,0 +1,73 @@
+// The calls that reached this process and have not started. They start in the order in which they came; one whose arguments are
+// still on their way holds up those of its own peer behind it, and nobody else (so that an actor cannot wait for itself through
+// two callers).
+//
+//   mailbox.push(peer, header, body, nullptr);
+//   IncomingCall call;
+//   while (mailbox.take(call)) run(call);
+//
+// The common call is a record in one flat buffer: nothing is allocated for it. No I/O; under the baton.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/rpc/frame.h"
+#include "runtime/worker/call_body.h"
+#include "runtime/worker/engine.h"
+#include "runtime/worker/object_table.h"
+
+namespace rayo::worker {
+
+class Mailbox;
+
+// The arguments of a call that names objects: their values may have to be fetched first.
+struct CallRefs {
+  std::vector<internal::ObjectHandle> arguments;  // counted; no slot where the value came in the frame
+  std::vector<ObjectId> named;                    // every id of the call: does anybody here still hold it at the end?
+  std::vector<ActorId> actors;                    // named handles of actors
+  size_t unready = 0;
+};
+
+struct IncomingCall {
+  PeerId peer = kNoPeer;
+  rpc::FrameHeader header;
+  std::vector<std::byte> body;
+  std::unique_ptr<CallRefs> refs;
+};
+
+class Mailbox {
+ public:
+  void push(PeerId peer, const rpc::FrameHeader& header, ByteView body, std::unique_ptr<CallRefs> refs);
+  // The arguments of a call of that peer arrived (its CallRefs::unready is 0 now).
+  void unblock(PeerId peer);
+  // Whether take may find one; cheap, for the loop that waits.
+  bool may_take() const { return read_ != flat_.size() || !unblocked_.empty(); }
+  // The next call that may start. `out` keeps its buffer between calls.
+  bool take(IncomingCall& out);
+  // Calls not started, in the order of take, as far as that can be told.
+  size_t size() const { return size_; }
+  // Whether that call waits here.
+  bool holds(PeerId peer, uint64_t call_id) const;
+  // Takes that call out; false: it is not here.
+  bool remove(PeerId peer, uint64_t call_id, IncomingCall& out);
+
+ private:
+  struct Record {
+    PeerId peer;
+    rpc::FrameHeader header;
+    CallRefs* refs;  // owned while the record is here
+  };
+  bool take_flat(IncomingCall& out);
+
+  std::vector<std::byte> flat_;  // records, each with its body, padded to 8
+  size_t read_ = 0;
+  size_t size_ = 0;
+  std::unordered_map<PeerId, std::deque<IncomingCall>> blocked_;  // the first of each waits for its arguments
+  std::deque<PeerId> unblocked_;
+};
+
+}  // namespace rayo::worker

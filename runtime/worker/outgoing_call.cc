@@ -1,0 +1,100 @@
+#include "runtime/worker/outgoing_call.h"
+
+#include "runtime/worker/call_body.h"
+
+namespace rayo::worker {
+
+OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& result, const internal::CallRequest& request)
+    : table(table),
+      wire(wire),
+      result(result),
+      function(request.function),
+      timeout_us(static_cast<uint64_t>(request.timeout.count() / 1000)),
+      arguments(request.arguments.begin(), request.arguments.end()),
+      refs(request.refs.begin(), request.refs.end()),
+      argument_count(request.refs.size()),
+      actors(request.inner_actors.begin(), request.inner_actors.end()) {
+  refs.insert(refs.end(), request.inner_refs.begin(), request.inner_refs.end());
+  for (const internal::ObjectHandle& ref : refs) ObjectTable::retain(slot_of(ref));
+  wire.retain_actors(actors);
+}
+
+OutgoingCall::~OutgoingCall() {
+  for (Hook& hook : hooks_)
+    if (hook.slot) table.forget(*hook.slot, hook);
+  for (const internal::ObjectHandle& ref : refs) table.release(slot_of(ref));
+  if (!actors.empty()) wire.release_actors(actors);
+}
+
+void OutgoingCall::await_arguments(std::function<void()> changed) {
+  changed_ = std::move(changed);
+  hooks_.resize(argument_count);
+  for (size_t i = 0; i < argument_count; ++i) {
+    ObjectSlot& slot = slot_of(refs[i]);
+    if (slot.ready() || !slot.call) continue;  // a foreign one that nobody here asked for: the callee resolves it
+    Hook& hook = hooks_[i];
+    hook.ready = &on_ready;
+    hook.call = this;
+    hook.slot = &slot;
+    table.await(slot, hook);
+    ++unready_;
+  }
+}
+
+void OutgoingCall::on_ready(ReadyHook& base) {
+  auto& hook = static_cast<Hook&>(base);
+  OutgoingCall& call = *hook.call;
+  hook.slot = nullptr;
+  if (--call.unready_ == 0) {
+    auto changed = call.changed_;  // the call may be gone when it returns
+    changed();
+  }
+}
+
+const ErrorRecord* OutgoingCall::failed_argument() const {
+  for (size_t i = 0; i < argument_count; ++i)
+    if (const ObjectSlot& slot = slot_of(refs[i]); slot.ready() && slot.error) return slot.error.get();
+  return nullptr;
+}
+
+bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
+  header.kind = rpc::FrameKind::kCall;
+  header.call_id = result.id.counter;
+  header.function = function;
+  header.timeout_us = timeout_us;
+  std::vector<ObjectId> ids;
+  std::vector<InlineValue> values;
+  std::vector<internal::ObjectHandle> within;  // refs inside the values that travel in the frame
+  for (size_t i = 0; i < refs.size(); ++i) {
+    ObjectSlot& slot = slot_of(refs[i]);
+    const bool inlined = i < argument_count && slot.ready() && !slot.in_arena && slot.size <= kInlineArgument;
+    ids.push_back(inlined ? ObjectId{} : slot.id);
+    if (!inlined) {
+      wire.share(slot);
+      continue;
+    }
+    values.push_back({static_cast<uint32_t>(i), slot.view().bytes});
+    within.insert(within.end(), slot.inner.begin(), slot.inner.end());
+  }
+  for (const internal::ObjectHandle& ref : within) {
+    wire.share(slot_of(ref));
+    ids.push_back(ref.id);
+  }
+  BodyWriter body;
+  body.refs(ids, static_cast<uint32_t>(argument_count));
+  body.actors(actors);
+  body.values(values);
+  header.flags |= body.flags();
+  const Bytes parts[] = {body.bytes(), arguments};
+  if (!wire.send(peer, header, parts)) return false;
+  for (const internal::ObjectHandle& ref : within) ObjectTable::retain(slot_of(ref));
+  // From here to the reply the result's slot counts them: who sends a ref keeps it until the reply.
+  result.inner = std::move(refs);
+  result.inner.insert(result.inner.end(), within.begin(), within.end());
+  refs.clear();
+  if (!actors.empty()) result.actors = std::make_unique<std::vector<ActorId>>(std::move(actors));
+  actors.clear();
+  return true;
+}
+
+}  // namespace rayo::worker

@@ -1,0 +1,174 @@
+#include "runtime/worker/peers.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "runtime/rpc/data_header.h"
+#include "runtime/rpc/dial.h"
+#include "runtime/rpc/tls_pump.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+namespace {
+constexpr base::Duration kDialTimeout = std::chrono::seconds(5);
+}
+
+Peers::~Peers() {
+  for (auto& [number, thread] : dialling_) thread.join();
+}
+
+void Peers::connect(const proto::ProcessAddress& address, CallOwner& owner) {
+  const auto process = id_of<ProcessId>(address.process());
+  if (process == self_.process) return owner.linked(kSelfPeer);
+  owners_[&owner] = process;
+  Entry& entry = entries_[process];
+  if (std::find(entry.owners.begin(), entry.owners.end(), &owner) == entry.owners.end()) entry.owners.push_back(&owner);
+  if (entry.link != kNoPeer) return owner.linked(entry.link);
+  if (entry.connecting) return;
+  entry.connecting = true;
+  proto::ToRaylet message;
+  *message.mutable_connect()->mutable_peer() = address;
+  raylet_.request(message, [this, process](RayletLink::Answer answer, std::vector<base::Fd>& fds) {
+    on_answer(process, answer, fds);
+  });
+}
+
+void Peers::disconnect(CallOwner& owner) {
+  auto found = owners_.find(&owner);
+  if (found == owners_.end()) return;
+  std::erase(entries_[found->second].owners, &owner);
+  owners_.erase(found);
+}
+
+void Peers::on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds) {
+  if (!answer.ok()) return refused(process, record_of(answer.status()));
+  const proto::PeerLink& link = answer->peer_link();
+  if (link.has_failure()) {
+    if (link.failure().has_death()) on_gone(process, link.failure().death());
+    return refused(process, record_of(link.failure()));
+  }
+  if (link.ring()) return on_link(link, fds);
+  // Without a ring: it lives on another node, or the link came as a push before this answer.
+  if (!link.peer().host_port().empty()) return dial(link.peer());
+  if (Entry& entry = entries_[process]; entry.link != kNoPeer) return connected(process, entry.link);
+  refused(process, error_record(ErrorKind::kUnavailable, "the raylet named no way to the process"));
+}
+
+base::StatusOr<PeerId> Peers::add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds) {
+  if (fds.size() != 4)
+    return base::failed(absl::StatusCode::kInternal, base::cat("a ring came with ", fds.size(), " descriptors instead of 4"));
+  RingLink ring;
+  ring.memory = std::move(fds[0]);
+  ring.first = link.first();
+  ring.my_bit = link.my_bit();
+  ring.peer_bit = link.peer_bit();
+  ring.peer_bell = {std::move(fds[1]), std::move(fds[2]), std::move(fds[3])};
+  return engine_.add_ring_peer(std::move(ring));
+}
+
+void Peers::on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds) {
+  const auto process = id_of<ProcessId>(link.peer().process());
+  auto peer = add_ring(link, fds);
+  if (!peer.ok()) return refused(process, record_of(peer.status()));
+  connected(process, *peer);
+}
+
+void Peers::connected(const ProcessId& process, PeerId peer) {
+  Entry& entry = entries_[process];
+  entry.link = peer;
+  entry.connecting = false;
+  by_peer_[peer] = process;
+  for (CallOwner* owner : std::vector<CallOwner*>(entry.owners))
+    if (owner->link() != peer) owner->linked(peer);
+}
+
+void Peers::refused(const ProcessId& process, const ErrorRecord& why) {
+  Entry& entry = entries_[process];
+  entry.connecting = false;
+  for (CallOwner* owner : std::vector<CallOwner*>(entry.owners)) owner->link_failed(why);
+}
+
+void Peers::on_gone(const ProcessId& process, const proto::DeathRecord& death) {
+  auto found = entries_.find(process);
+  if (found == entries_.end()) return;
+  for (CallOwner* owner : std::vector<CallOwner*>(found->second.owners)) owner->peer_gone(death);
+}
+
+void Peers::on_closed(PeerId peer) {
+  auto found = by_peer_.find(peer);
+  if (found == by_peer_.end()) return;
+  const ProcessId process = found->second;
+  by_peer_.erase(found);
+  Entry& entry = entries_[process];
+  if (entry.link != peer) return;
+  entry.link = kNoPeer;
+  for (CallOwner* owner : std::vector<CallOwner*>(entry.owners)) owner->link_lost();
+  if (auto left = entries_.find(process); left != entries_.end() && left->second.owners.empty() && !left->second.connecting)
+    entries_.erase(left);
+}
+
+struct Peers::Dialled : Posted {
+  Peers* peers = nullptr;
+  uint64_t number = 0;
+  ProcessId process;
+  base::StatusOr<base::Fd> socket = base::Fd();
+  std::unique_ptr<rpc::TlsPump> tls;
+
+  static void done(Posted* posted);
+};
+
+// A name may have to be looked up and a SYN may wait for seconds: on a thread of its own, which lives as long as that takes.
+void Peers::dial(const proto::ProcessAddress& address) {
+  auto* dialled = new Dialled;
+  dialled->peers = this;
+  dialled->number = ++last_dial_;
+  dialled->process = id_of<ProcessId>(address.process());
+  dialled->run = &Dialled::done;
+  const bool tls = address.machine() != self_.machine;
+  const auto header = rpc::make_data_header(rpc::LinkKind::kCall, tls, rpc::id_bytes(dialled->process), self_.keys);
+  if (tls) dialled->tls = std::make_unique<rpc::TlsPump>(rpc::TlsPump::client(self_.keys.tls_key(header.nonce)));
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  dialling_.emplace(dialled->number, [this, dialled, header, host_port = address.host_port()] {
+    const base::TimePoint deadline = base::deadline_after(base::system_clock().now(), kDialTimeout);
+    auto target = rpc::parse_host_port(host_port);
+    dialled->socket = target.ok() ? rpc::dial(*target, deadline) : base::StatusOr<base::Fd>(target.status());
+    const auto bytes = rpc::encode(header);
+    if (dialled->socket.ok() &&
+        ::send(dialled->socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
+      dialled->socket = base::failed(absl::StatusCode::kUnavailable, base::cat("the connection to ", host_port, " broke"));
+    engine_.post(dialled);
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Peers::Dialled::done(Posted* posted) {
+  std::unique_ptr<Dialled> dialled(static_cast<Dialled*>(posted));
+  Peers& peers = *dialled->peers;
+  auto thread = peers.dialling_.extract(dialled->number);
+  thread.mapped().join();  // posting was the last that it did
+  if (!dialled->socket.ok()) return peers.refused(dialled->process, record_of(dialled->socket.status()));
+  auto peer = peers.engine_.add_tcp_peer(std::move(*dialled->socket), std::move(dialled->tls));
+  if (!peer.ok()) return peers.refused(dialled->process, record_of(peer.status()));
+  peers.connected(dialled->process, *peer);
+}
+
+void Peers::on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds) {
+  if (fds.size() != 1) return;
+  std::unique_ptr<rpc::TlsPump> tls;
+  if (accepted.tls()) {
+    rpc::Nonce nonce{};
+    if (accepted.nonce().size() != nonce.size()) return;
+    std::copy(accepted.nonce().begin(), accepted.nonce().end(), nonce.begin());
+    tls = std::make_unique<rpc::TlsPump>(rpc::TlsPump::server(self_.keys.tls_key(nonce)));
+  }
+  // Who it is shows in nothing but its calls: they are answered on the link they came by.
+  (void)engine_.add_tcp_peer(std::move(fds[0]), std::move(tls));
+}
+
+}  // namespace rayo::worker

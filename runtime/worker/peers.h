@@ -1,0 +1,72 @@
+// The ways from this process to others: one link for each, made when it is first wanted (a ring by the raylet, TCP to another
+// node), shared by every actor client and lease that reaches that process, and by what reaches us from there.
+//
+// Owners that share a process are told together when its link breaks or its end is known. Everything under the baton.
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <rayo/id.h>
+
+#include "runtime/rpc/token.h"
+#include "runtime/worker/call_wire.h"
+#include "runtime/worker/raylet_link.h"
+
+namespace rayo::worker {
+
+// A frame to it goes to ourselves: an actor that calls itself or a neighbour in its own process.
+inline constexpr PeerId kSelfPeer = ~PeerId{0};
+
+class Peers {
+ public:
+  struct Self {
+    ProcessId process;
+    std::string machine;
+    rpc::LinkKeys keys;
+  };
+  Peers(Engine& engine, RayletLink& raylet, Self self) : engine_(engine), raylet_(raylet), self_(std::move(self)) {}
+  ~Peers();
+
+  // owner.linked or owner.link_failed, perhaps at once; then link_lost and peer_gone until disconnect.
+  void connect(const proto::ProcessAddress& address, CallOwner& owner);
+  void disconnect(CallOwner& owner);
+
+  // From the raylet: the other side wanted the link, or came in from another node.
+  void on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds);
+  void on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds);
+  void on_gone(const ProcessId& process, const proto::DeathRecord& death);
+  // From the engine.
+  void on_closed(PeerId peer);
+
+  // Peers that called us and peers that we call.
+  size_t count() const { return by_peer_.size(); }
+
+ private:
+  struct Entry {
+    PeerId link = kNoPeer;
+    bool connecting = false;
+    std::vector<CallOwner*> owners;
+  };
+
+  struct Dialled;
+
+  void on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds);
+  base::StatusOr<PeerId> add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds);
+  void dial(const proto::ProcessAddress& address);
+  void connected(const ProcessId& process, PeerId peer);
+  void refused(const ProcessId& process, const ErrorRecord& why);
+
+  Engine& engine_;
+  RayletLink& raylet_;
+  const Self self_;
+  std::unordered_map<ProcessId, Entry> entries_;
+  std::unordered_map<PeerId, ProcessId> by_peer_;
+  std::unordered_map<CallOwner*, ProcessId> owners_;
+  uint64_t last_dial_ = 0;
+  std::unordered_map<uint64_t, std::thread> dialling_;
+};
+
+}  // namespace rayo::worker

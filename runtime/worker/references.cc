@@ -1,0 +1,120 @@
+#include "runtime/worker/references.h"
+
+#include "runtime/base/text.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+void References::hold(ObjectSlot& slot) {
+  slot.shared.store(true, std::memory_order_relaxed);
+  held_.insert(slot.id);
+}
+
+void References::share(ObjectSlot& slot) {
+  if (!slot.own) {
+    if (!held_.empty()) flush();  // whoever hears of it from us may drop his handle: ours is known first
+    return;
+  }
+  if (slot.exported) return;
+  slot.exported = true;
+  slot.shared.store(true, std::memory_order_relaxed);
+  if (slot.ready()) return publish(slot, false);
+  publish(slot, true);
+  auto* later = new Publication;
+  later->references = this;
+  later->slot = &slot;
+  later->ready = [](ReadyHook& hook) {
+    auto* publication = static_cast<Publication*>(&hook);
+    publication->references->publish(*publication->slot, false);
+    delete publication;
+  };
+  table_->await(slot, *later);
+}
+
+void References::publish(ObjectSlot& slot, bool pending) {
+  proto::ToRaylet message;
+  proto::PublishObject& publish = *message.mutable_publish_object();
+  set_id(publish.mutable_object(), slot.id);
+  publish.set_pending(pending);
+  if (!pending) {
+    for (const internal::ObjectHandle& inner : slot.inner) {
+      share(slot_of(inner));
+      set_id(publish.add_inner(), inner.id);
+    }
+    publish.set_size_bytes(static_cast<int64_t>(slot.size));
+    if (slot.error) {
+      *publish.mutable_failure() = failure_of(*slot.error);
+    } else if (slot.in_arena) {
+      publish.set_in_arena(true);
+      set_id(publish.mutable_holder(), node_);
+    } else {
+      publish.set_value(slot.data, slot.size);
+    }
+  }
+  raylet_.push(message);
+}
+
+void References::resolve(ObjectSlot& slot) {
+  if (slot.ready() || slot.call) return;
+  slot.call = true;
+  flush();  // its first handle is known before its value is asked for
+  proto::ToRaylet message;
+  set_id(message.mutable_resolve_object()->mutable_object(), slot.id);
+  message.mutable_resolve_object()->set_fetch(true);
+  raylet_.request(message, [this, &slot](RayletLink::Answer answer, std::vector<base::Fd>&) {
+    if (!answer.ok()) return table_->fail(slot, record_of(answer.status()));
+    if (const proto::Failure* failure = failure_in(*answer)) return table_->fail(slot, record_of(*failure));
+    table_->fulfil(slot, std::as_bytes(std::span(answer->object_value().value())));
+  });
+}
+
+void References::freeing(ObjectSlot& slot) {
+  if (held_.erase(slot.id) != 0) return;
+  if (!slot.own || slot.exported) dropped_.push_back(slot.id);
+}
+
+void References::release_actors(std::span<const ActorId> actors) {
+  for (const ActorId& actor : actors) release_actor(actor);
+}
+
+bool References::retain_actor(const ActorId& actor) {
+  if (actors_[actor]++ != 0) return false;
+  if (actors_dropped_.erase(actor) == 0) actors_held_.insert(actor);
+  return true;
+}
+
+bool References::release_actor(const ActorId& actor) {
+  auto found = actors_.find(actor);
+  if (found == actors_.end() || --found->second != 0) return false;
+  actors_.erase(found);
+  if (actors_held_.erase(actor) == 0) actors_dropped_.insert(actor);
+  return true;
+}
+
+bool References::take_batch(proto::ToRaylet& message) {
+  if (!dirty()) return false;
+  proto::HoldRefs& refs = *message.mutable_hold_refs();
+  for (const ObjectId& id : held_) set_id(refs.add_held(), id);
+  for (const ObjectId& id : dropped_) set_id(refs.add_dropped(), id);
+  for (const ActorId& id : actors_held_) set_id(refs.add_actors_held(), id);
+  for (const ActorId& id : actors_dropped_) set_id(refs.add_actors_dropped(), id);
+  held_.clear();
+  dropped_.clear();
+  actors_held_.clear();
+  actors_dropped_.clear();
+  return true;
+}
+
+void References::flush() {
+  proto::ToRaylet message;
+  if (take_batch(message)) raylet_.push(message);
+}
+
+void References::flush_and_confirm(std::function<void()> known) {
+  proto::ToRaylet message;
+  take_batch(message);
+  message.mutable_hold_refs();
+  raylet_.request(message, [known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) { known(); });
+}
+
+}  // namespace rayo::worker

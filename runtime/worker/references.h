@@ -1,0 +1,62 @@
+// What the raylet hears of this process's objects and actor handles: the first and last handle of a foreign object, the value of
+// an own one whose id left the process, and requests for values that lie elsewhere. A value that never leaves the process is
+// never spoken of. Messages are batched until flush(); a handle that comes and goes within a batch is not mentioned.
+//
+// Everything under the baton.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/worker/object_table.h"
+#include "runtime/worker/raylet_link.h"
+
+namespace rayo::worker {
+
+class References : public ObjectObserver {
+ public:
+  // `node`: of this process, for values that lie in its arena.
+  References(RayletLink& raylet, NodeId node) : raylet_(raylet), node_(node) {}
+  void bind(ObjectTable& table) { table_ = &table; }
+
+  // A foreign object got its first handle here.
+  void hold(ObjectSlot& slot);
+  // The object's id is about to leave this process: an own one is published, now or when it is known, with what is inside it.
+  void share(ObjectSlot& slot);
+  // Asks for the value of a foreign object, once.
+  void resolve(ObjectSlot& slot);
+
+  void freeing(ObjectSlot& slot) override;
+  void release_actors(std::span<const ActorId> actors) override;
+
+  // True where this was the first (or last) handle.
+  bool retain_actor(const ActorId& actor);
+  bool release_actor(const ActorId& actor);
+
+  bool dirty() const { return !held_.empty() || !dropped_.empty() || !actors_held_.empty() || !actors_dropped_.empty(); }
+  void flush();
+  // Flushes; `known` is called once the homes know of everything that was held up to here.
+  void flush_and_confirm(std::function<void()> known);
+
+ private:
+  struct Publication : ReadyHook {
+    References* references = nullptr;
+    ObjectSlot* slot = nullptr;
+  };
+  void publish(ObjectSlot& slot, bool pending);
+  bool take_batch(proto::ToRaylet& message);
+
+  RayletLink& raylet_;
+  const NodeId node_;
+  ObjectTable* table_ = nullptr;
+  std::unordered_set<ObjectId> held_;
+  std::vector<ObjectId> dropped_;
+  std::unordered_map<ActorId, uint32_t> actors_;
+  std::unordered_set<ActorId> actors_held_;
+  std::unordered_set<ActorId> actors_dropped_;
+};
+
+}  // namespace rayo::worker
