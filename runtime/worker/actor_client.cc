@@ -18,6 +18,7 @@ constexpr base::Duration kLastReplies = std::chrono::milliseconds(30);
 }  // namespace
 
 ActorClient::~ActorClient() {
+  let_go_of_arguments();
   if (state_ == State::kReady || state_ == State::kLinking) wire_.disconnect(*this);
 }
 
@@ -112,6 +113,14 @@ void ActorClient::on_info(const proto::ActorInfo& info) {
   }
 }
 
+void ActorClient::keep_until_started(Inner named) { named_ = std::move(named); }
+
+void ActorClient::let_go_of_arguments() {
+  for (const internal::ObjectHandle& ref : named_.refs) table_.release(slot_of(ref));
+  if (named_.actors) wire_.release_actors(*named_.actors);
+  named_ = {};
+}
+
 void ActorClient::on_alive(const proto::ActorInfo& info) {
   const bool same = info.incarnation() == incarnation_;
   // Of the same life there is nothing new, and old news where its end is known already.
@@ -121,6 +130,7 @@ void ActorClient::on_alive(const proto::ActorInfo& info) {
     apply_last_word();
     sequence_ = 0;
   }
+  let_go_of_arguments();
   ended_ = false;
   incarnation_ = info.incarnation();
   address_ = info.address();
@@ -211,6 +221,7 @@ void ActorClient::apply_last_word() {
   state_ = for_good_ ? State::kDead : State::kNowhere;
   fail_outstanding(why);
   if (!for_good_) return;
+  let_go_of_arguments();
   why_ = why;
   auto queued = std::exchange(queue_, {});
   for (auto& call : queued) table_.fail(call->result, why_);

@@ -35,6 +35,8 @@ class ActorClient : public CallOwner {
   bool idle() const { return outstanding_ == 0 && queue_.empty(); }
   uint32_t outstanding() const { return outstanding_; }
 
+  // What the constructor's arguments name, counted: kept until the actor lives or is dead.
+  void keep_until_started(Inner named);
   // What the control store knows of it, as often as it changes.
   void on_info(const proto::ActorInfo& info);
   // It will never live (CreateActor failed) or nobody can tell (the raylet is gone).
@@ -65,6 +67,7 @@ class ActorClient : public CallOwner {
   bool may_send() const { return state_ == State::kReady; }
   void on_alive(const proto::ActorInfo& info);
   void link_to_address();
+  void let_go_of_arguments();
   void pump();
   bool send_front();
   void unlink();
@@ -85,6 +88,7 @@ class ActorClient : public CallOwner {
   std::deque<std::unique_ptr<OutgoingCall>> queue_;
   base::TimePoint deadline_ = base::kForever;  // of kLost, or of the last word
   bool pumping_ = false;
+  Inner named_;                      // of the constructor
   bool ended_ = false;               // this incarnation, so far as told
   bool for_good_ = false;            // of last_word_: it does not come back
   std::optional<ErrorRecord> last_word_;  // how it ended, while replies of before may still be in the link

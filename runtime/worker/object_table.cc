@@ -51,7 +51,9 @@ ObjectSlot* ObjectTable::own(uint64_t counter) {
 }
 
 ObjectSlot* ObjectTable::find(const ObjectId& id) {
-  if (id.home == home_ && id.process == process_) return own(id.counter);
+  if (id.home == home_ && id.process == process_)
+    if (ObjectSlot* mine = own(id.counter)) return mine;
+  // An own one that was let go here and comes back from others is like a foreign one: its home knows it.
   auto found = foreign_.find(id);
   return found == foreign_.end() ? nullptr : found->second;
 }

@@ -136,7 +136,7 @@ void Peers::dial(const proto::ProcessAddress& address) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   dialling_.emplace(dialled->number, [this, dialled, header, host_port = address.host_port()] {
     const base::TimePoint deadline = base::deadline_after(base::system_clock().now(), kDialTimeout);
-    auto target = rpc::parse_host_port(host_port);
+    auto target = base::parse_host_port(host_port);
     dialled->socket = target.ok() ? rpc::dial(*target, deadline) : base::StatusOr<base::Fd>(target.status());
     const auto bytes = rpc::encode(header);
     if (dialled->socket.ok() &&

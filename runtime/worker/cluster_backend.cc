@@ -1,0 +1,427 @@
+#include "runtime/worker/cluster_backend.h"
+
+#include <algorithm>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/text.h"
+#include "runtime/worker/demand.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+namespace {
+
+using internal::CallRequest;
+using internal::ObjectHandle;
+
+// How long a call waits for room in its actor's window before it is refused.
+constexpr base::Duration kRoomTimeout = std::chrono::seconds(60);
+// What the head has to answer: creation by name, look-ups, lists.
+constexpr base::Duration kControlTimeout = std::chrono::seconds(30);
+// A wait inside a task lends its CPU after this.
+constexpr base::Duration kLendAfter = std::chrono::milliseconds(1);
+constexpr base::Duration kLongestProbe = std::chrono::seconds(1);
+
+[[noreturn]] void throw_forked() {
+  throw_error(error_record(ErrorKind::kUnavailable, "this process was forked from one that uses Rayo",
+                           "use Rayo in the parent, or start a program of its own that calls init"));
+}
+
+}  // namespace
+
+ClusterBackend::ClusterBackend(Traffic& traffic, WaitChain& chain, Self self)
+    : traffic_(traffic), chain_(chain), self_(std::move(self)), main_thread_(std::this_thread::get_id()) {
+  drain_.backend = this;
+  drain_.run = [](Posted* posted) {
+    auto* drain = static_cast<Drain*>(posted);
+    drain->posted.store(false, std::memory_order_relaxed);
+    drain->backend->traffic_.finish_turn();
+  };
+}
+
+void ClusterBackend::close() {
+  closed_ = true;
+  traffic_.engine().wake();
+}
+
+void ClusterBackend::refuse_closed() const {
+  throw_error(error_record(ErrorKind::kUnavailable, "this program has left its cluster", "call rayo::init again"));
+}
+
+ClusterBackend::Hold ClusterBackend::enter() {
+  if (fork_.in_child()) throw_forked();
+  Hold hold(traffic_.engine().baton());
+  if (closed_) refuse_closed();
+  if (traffic_.table().has_released()) traffic_.table().drain();
+  return hold;
+}
+
+// ---- waiting ----
+
+bool ClusterBackend::in_call() const { return traffic_.host().running() && std::this_thread::get_id() == main_thread_; }
+
+template <class Ready>
+bool ClusterBackend::drive(Ready&& ready, base::TimePoint deadline, PeerId peer) {
+  if (ready()) return true;
+  traffic_.finish_turn();
+  Interrupts* interrupts = self_.interrupts;
+  auto enough = [&] { return ready() || closed_ || (interrupts && interrupts->pending()); };
+  while (true) {
+    if (interrupts) interrupts->begin_wait();
+    const bool woken = traffic_.engine().wait_until(enough, deadline, peer);
+    if (interrupts) interrupts->end_wait();
+    if (ready()) return true;
+    if (interrupts && interrupts->take())
+      throw_error(error_record(ErrorKind::kCancelled, "the wait was interrupted by Ctrl-C"));
+    if (closed_) refuse_closed();
+    if (!woken) return false;
+  }
+}
+
+bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline) {
+  Engine& engine = traffic_.engine();
+  const PeerId peer = slot && slot->owner ? slot->owner->link() : kNoPeer;
+  traffic_.finish_turn();
+  base::TimePoint now = traffic_.clock().now();
+  if (engine.wait_until(ready, std::min(deadline, now + kLendAfter), peer)) return true;
+  const bool lends = traffic_.host().running()->task && !lent_;
+  if (lends) lend(false);
+  if (slot) chain_.begin(*slot);
+  for (base::Duration span = kFirstProbe; !ready() && now < deadline; span = std::min(span * 5, kLongestProbe)) {
+    traffic_.finish_turn();
+    engine.wait_until(ready, std::min(deadline, now + span), kNoPeer);
+    now = traffic_.clock().now();
+    if (!ready()) chain_.probe();
+  }
+  chain_.end();
+  if (lends) lend(true);
+  return ready();
+}
+
+void ClusterBackend::lend(bool take_back) {
+  if (lent_ != take_back) return;
+  lent_ = !take_back;
+  proto::ToRaylet message;
+  set_id(message.mutable_lend_cpu()->mutable_lease(), traffic_.host().hosted().lease);
+  message.mutable_lend_cpu()->set_take_back(take_back);
+  if (!take_back) return traffic_.raylet().push(message);
+  // However long others use it: user code goes on only with what its lease holds. Ends when the raylet does.
+  (void)traffic_.raylet().ask(message, std::chrono::hours(24 * 365));
+}
+
+void ClusterBackend::begin_blocking() {
+  Hold hold = enter();
+  if (in_call() && traffic_.host().running()->task) lend(false);
+  traffic_.finish_turn();
+}
+
+void ClusterBackend::end_blocking() {
+  Hold hold = enter();
+  if (in_call()) lend(true);
+}
+
+bool ClusterBackend::get(const ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
+                         void* context) {
+  ObjectSlot& slot = slot_of(object);
+  if (fork_.in_child()) throw_forked();
+  if (!slot.ready()) {
+    Hold hold = enter();
+    if (!slot.own) traffic_.references().resolve(slot);
+    const base::TimePoint deadline =
+        timeout.count() < 0 ? base::kForever : base::deadline_after(traffic_.clock().now(), timeout);
+    const bool done = in_call() ? drive_nested(&slot, [&slot] { return slot.ready(); }, deadline)
+                                : drive([&slot] { return slot.ready(); }, deadline, slot.owner ? slot.owner->link() : kNoPeer);
+    if (!done) return false;
+  }
+  read(context, slot.view());
+  return true;
+}
+
+namespace {
+
+// Counts objects as they become ready; lets go of those that did not when it ends.
+class ReadyCount {
+ public:
+  ReadyCount(ObjectTable& table, std::span<const ObjectHandle> objects) : table_(table), hooks_(objects.size()) {
+    for (size_t i = 0; i < objects.size(); ++i) {
+      ObjectSlot& slot = slot_of(objects[i]);
+      if (slot.ready()) {
+        ++count_;
+        continue;
+      }
+      hooks_[i].slot = &slot;
+      hooks_[i].count = &count_;
+      hooks_[i].ready = [](ReadyHook& base) {
+        auto& hook = static_cast<Hook&>(base);
+        hook.slot = nullptr;
+        ++*hook.count;
+      };
+      table_.await(slot, hooks_[i]);
+    }
+  }
+  ~ReadyCount() {
+    for (Hook& hook : hooks_)
+      if (hook.slot) table_.forget(*hook.slot, hook);
+  }
+  ReadyCount(const ReadyCount&) = delete;
+  ReadyCount& operator=(const ReadyCount&) = delete;
+  const size_t& count() const { return count_; }
+
+ private:
+  struct Hook : ReadyHook {
+    ObjectSlot* slot = nullptr;
+    size_t* count = nullptr;
+  };
+  ObjectTable& table_;
+  size_t count_ = 0;
+  std::vector<Hook> hooks_;
+};
+
+}  // namespace
+
+size_t ClusterBackend::wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
+                            std::vector<bool>& ready) {
+  Hold hold = enter();
+  for (const ObjectHandle& object : objects)
+    if (ObjectSlot& slot = slot_of(object); !slot.own) traffic_.references().resolve(slot);
+  {
+    ReadyCount counter(traffic_.table(), objects);
+    const size_t& have = counter.count();
+    const size_t wanted = std::min(count, objects.size());
+    const base::TimePoint deadline =
+        timeout.count() < 0 ? base::kForever : base::deadline_after(traffic_.clock().now(), timeout);
+    auto enough = [&] { return have >= wanted; };
+    if (in_call()) drive_nested(nullptr, enough, deadline);
+    else drive(enough, deadline, kNoPeer);
+  }
+  ready.assign(objects.size(), false);
+  size_t sum = 0;
+  for (size_t i = 0; i < objects.size(); ++i) sum += ready[i] = slot_of(objects[i]).ready();
+  return sum;
+}
+
+// ---- calls ----
+
+void ClusterBackend::wait_for_room(ActorClient& client) {
+  auto room = [&client] { return client.room() || client.dead(); };
+  const base::TimePoint deadline = base::deadline_after(traffic_.clock().now(), kRoomTimeout);
+  const bool done = in_call() ? drive_nested(nullptr, room, deadline) : drive(room, deadline, client.link());
+  if (!done)
+    throw_error(error_record(ErrorKind::kBackpressure,
+                             base::cat("actor ", client.who(), " has ", kWindow, " calls of this process under way and ended none for ",
+                                       base::fixed(base::seconds(kRoomTimeout), 0), " s"),
+                             "wait for earlier results before making more calls"));
+}
+
+void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout) {
+  if (timeout.count() <= 0) return;
+  traffic_.alarms().at(traffic_.clock().now() + timeout, [this, counter = slot.id.counter, timeout] {
+    ObjectSlot* late = traffic_.table().own(counter);
+    if (!late || late->ready()) return;
+    CallOwner* owner = late->owner;
+    traffic_.table().fail(*late, error_record(ErrorKind::kTimeout,
+                                              base::cat("no reply within ", base::fixed(base::seconds(timeout), 3), " s",
+                                                        owner ? " from " : "", owner ? owner->who() : "")));
+    if (owner) owner->answered();
+  });
+}
+
+ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& request) {
+  Hold hold = enter();
+  ActorClient& client = traffic_.actors().of(actor);
+  if (!client.room()) wait_for_room(client);
+  ObjectTable& table = traffic_.table();
+  ObjectSlot& slot = table.mint();
+  if (!client.call_now(slot, request)) client.submit(std::make_unique<OutgoingCall>(table, traffic_, slot, request));
+  if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
+  traffic_.finish_turn();
+  return slot.handle();
+}
+
+ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallRequest& request) {
+  Hold hold = enter();
+  ObjectTable& table = traffic_.table();
+  ObjectSlot& slot = table.mint();
+  const internal::Function* function = internal::find_function(request.function);
+  traffic_.tasks().submit(options, function ? function->name : "task",
+                          std::make_unique<OutgoingCall>(table, traffic_, slot, request));
+  if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
+  traffic_.finish_turn();
+  return slot.handle();
+}
+
+ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHandle> inner_refs,
+                                 std::span<const ActorId> inner_actors) {
+  Hold hold = enter();
+  Inner inner;
+  inner.refs.assign(inner_refs.begin(), inner_refs.end());
+  for (const ObjectHandle& ref : inner_refs) ObjectTable::retain(slot_of(ref));
+  if (!inner_actors.empty()) inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
+  traffic_.retain_actors(inner_actors);
+  ObjectSlot& slot = traffic_.table().mint();
+  traffic_.table().fulfil(slot, value, std::move(inner));
+  return slot.handle();
+}
+
+// ---- handles ----
+
+ObjectHandle ClusterBackend::adopt(const ObjectId& id) {
+  Hold hold = enter();
+  const bool known = traffic_.table().find(id) != nullptr;
+  ObjectSlot& slot = traffic_.table().adopt(id);
+  if (!known) traffic_.references().hold(slot);
+  return slot.handle();
+}
+
+void ClusterBackend::retain(const ObjectHandle& object) {
+  if (!fork_.in_child()) ObjectTable::retain(slot_of(object));
+}
+
+void ClusterBackend::release(const ObjectHandle& object) {
+  if (fork_.in_child()) return;
+  if (traffic_.table().release(slot_of(object)) && !drain_.posted.exchange(true, std::memory_order_relaxed))
+    traffic_.engine().post(&drain_);
+}
+
+void ClusterBackend::retain_actor(const ActorId& actor) {
+  if (fork_.in_child()) return;
+  Hold hold(traffic_.engine().baton());
+  traffic_.references().retain_actor(actor);
+}
+
+void ClusterBackend::release_actor(const ActorId& actor) {
+  if (fork_.in_child()) return;
+  Hold hold(traffic_.engine().baton());
+  if (closed_ || !traffic_.references().release_actor(actor)) return;
+  if (traffic_.actors().forget(actor)) {
+    proto::ToRaylet message;
+    set_id(message.mutable_unwatch_actor()->mutable_actor(), actor);
+    traffic_.raylet().push(message);
+  }
+  traffic_.finish_turn();
+}
+
+// ---- the control store ----
+
+proto::ToWorker ClusterBackend::ask(const proto::ToRaylet& message, base::Duration timeout) {
+  traffic_.finish_turn();
+  RayletLink::Answer answer = traffic_.raylet().ask(message, timeout);
+  if (!answer.ok()) throw_error(record_of(answer.status()));
+  if (const proto::Failure* failure = failure_in(*answer)) throw_error(record_of(*failure));
+  return std::move(*answer);
+}
+
+proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::string_view class_name,
+                                         const CallRequest& constructor) {
+  proto::ActorSpec spec;
+  set_id(spec.mutable_job(), self_.context.job);
+  set_id(spec.mutable_creator(), self_.context.process);
+  set_id(spec.mutable_package(), self_.package);
+  spec.set_name(options.name);
+  spec.set_namespace_(options.name_space.empty() ? self_.context.name_space : options.name_space);
+  spec.set_class_name(std::string(class_name));
+  spec.set_constructor(constructor.function);
+  spec.set_arguments(constructor.arguments.data(), constructor.arguments.size());
+  for (const ObjectHandle& ref : constructor.refs) {
+    traffic_.share(slot_of(ref));
+    set_id(spec.add_argument_refs(), ref.id);
+  }
+  for (const ObjectHandle& ref : constructor.inner_refs) traffic_.share(slot_of(ref));
+  *spec.mutable_demand() = demand_of(options);
+  spec.set_max_restarts(options.max_restarts);
+  spec.set_start_timeout_ms(options.start_timeout.count());
+  for (const auto& [key, value] : options.environment) spec.add_environment(base::cat(key, "=", value));
+  return spec;
+}
+
+ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) {
+  Hold hold = enter();
+  const auto minted = base::random_id<ActorId>();
+  proto::ToRaylet message;
+  *message.mutable_create_actor()->mutable_spec() = spec_of(options, class_name, constructor);
+  set_id(message.mutable_create_actor()->mutable_spec()->mutable_actor(), minted);
+  message.mutable_create_actor()->set_get_if_exists(options.get_if_exists);
+  traffic_.references().flush();
+  Inner named;
+  named.refs.assign(constructor.refs.begin(), constructor.refs.end());
+  named.refs.insert(named.refs.end(), constructor.inner_refs.begin(), constructor.inner_refs.end());
+  for (const ObjectHandle& ref : named.refs) ObjectTable::retain(slot_of(ref));
+  named.actors = std::make_unique<std::vector<ActorId>>(constructor.inner_actors.begin(), constructor.inner_actors.end());
+  traffic_.retain_actors(constructor.inner_actors);
+  ActorClient& client = traffic_.actors().create(minted, class_name);
+  client.keep_until_started(std::move(named));
+  traffic_.references().retain_actor(minted);
+  if (options.name.empty()) {
+    // Nobody else can refuse it a name: what goes wrong is told by its calls.
+    traffic_.raylet().request(message, [this, minted](RayletLink::Answer answer, std::vector<base::Fd>&) {
+      ActorClient* created = traffic_.actors().find(minted);
+      if (!created) return;
+      if (!answer.ok()) return created->on_failure(record_of(answer.status()));
+      if (const proto::Failure* failure = failure_in(*answer)) return created->on_failure(record_of(*failure));
+      traffic_.watch_actor(minted);
+    });
+    traffic_.finish_turn();
+    return minted;
+  }
+  ActorId actor = minted;
+  try {
+    actor = id_of<ActorId>(ask(message, kControlTimeout).actor_reply().actor().actor());
+  } catch (...) {
+    traffic_.references().release_actor(minted);
+    traffic_.actors().forget(minted);
+    throw;
+  }
+  if (actor != minted) {
+    traffic_.references().release_actor(minted);
+    traffic_.actors().forget(minted);
+    traffic_.references().retain_actor(actor);
+    traffic_.actors().of(actor);
+  } else {
+    traffic_.watch_actor(actor);
+  }
+  traffic_.finish_turn();
+  return actor;
+}
+
+internal::ActorRecord ClusterBackend::find_actor(std::string_view name, std::string_view name_space) {
+  using internal::ActorRecord;
+  Hold hold = enter();
+  proto::ToRaylet message;
+  message.mutable_find_actor()->set_name(std::string(name));
+  message.mutable_find_actor()->set_namespace_(name_space.empty() ? self_.context.name_space : std::string(name_space));
+  const proto::ActorInfo info = ask(message, kControlTimeout).actor_reply().actor();
+  const auto actor = id_of<ActorId>(info.actor());
+  traffic_.references().retain_actor(actor);
+  traffic_.actors().create(actor, info.class_name());
+  traffic_.watch_actor(actor);
+  traffic_.finish_turn();
+  return ActorRecord{actor, info.class_name()};
+}
+
+void ClusterBackend::kill_actor(const ActorId& actor) {
+  Hold hold = enter();
+  proto::ToRaylet message;
+  set_id(message.mutable_kill_actor()->mutable_actor(), actor);
+  (void)ask(message, kControlTimeout);
+}
+
+std::vector<NodeRecord> ClusterBackend::nodes() {
+  Hold hold = enter();
+  proto::ToRaylet message;
+  message.mutable_list_nodes();
+  std::vector<NodeRecord> out;
+  for (const proto::NodeInfo& info : ask(message, kControlTimeout).nodes_reply().nodes()) out.push_back(node_record(info));
+  return out;
+}
+
+ContextRecord ClusterBackend::context() {
+  Hold hold = enter();
+  ContextRecord record = self_.context;
+  const CallHost::Hosted& hosted = traffic_.host().hosted();
+  record.actor = hosted.actor;
+  record.incarnation = hosted.incarnation;
+  record.devices = hosted.devices;
+  return record;
+}
+
+}  // namespace rayo::worker

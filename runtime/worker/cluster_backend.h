@@ -1,0 +1,85 @@
+// The public API's calls on a cluster: what internal::Backend promises, over Traffic. Takes the baton, does one thing, lets out
+// what was put off. Errors are thrown here and nowhere below.
+//
+// Any thread of the user; in a child of the user's fork every function throws (or, for handles, does nothing).
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include <rayo/internal/backend.h>
+
+#include "runtime/worker/fork_guard.h"
+#include "runtime/worker/interrupts.h"
+#include "runtime/worker/traffic.h"
+#include "runtime/worker/wait_chain.h"
+
+namespace rayo::worker {
+
+class ClusterBackend : public internal::Backend {
+ public:
+  struct Self {
+    ContextRecord context;
+    PackageId package;
+    Interrupts* interrupts = nullptr;  // of a driver
+  };
+  ClusterBackend(Traffic& traffic, WaitChain& chain, Self self);
+
+  // Every later call throws Unavailable; whoever waits ends so too. Under the baton.
+  void close();
+
+  internal::ObjectHandle call(const ActorId& actor, const internal::CallRequest& request) override;
+  internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
+  ActorId spawn(const ActorOptions& options, std::string_view class_name, const internal::CallRequest& constructor) override;
+  internal::ObjectHandle put(internal::Bytes value, std::span<const internal::ObjectHandle> inner_refs,
+                             std::span<const ActorId> inner_actors) override;
+  bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
+           void* context) override;
+  size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
+              std::vector<bool>& ready) override;
+  internal::ObjectHandle adopt(const ObjectId& id) override;
+  void retain(const internal::ObjectHandle& object) override;
+  void release(const internal::ObjectHandle& object) override;
+  void retain_actor(const ActorId& actor) override;
+  void release_actor(const ActorId& actor) override;
+  internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
+  void kill_actor(const ActorId& actor) override;
+  void begin_blocking() override;
+  void end_blocking() override;
+  std::vector<NodeRecord> nodes() override;
+  ContextRecord context() override;
+
+ private:
+  using Hold = std::unique_lock<Baton>;
+  struct Drain : Posted {
+    ClusterBackend* backend = nullptr;
+    std::atomic<bool> posted{false};
+  };
+
+  Hold enter();
+  void wait_for_room(ActorClient& client);
+  void set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout);
+  // Waits until `ready` holds; false at the deadline. Throws Cancelled on Ctrl-C and Unavailable at shutdown.
+  template <class Ready>
+  bool drive(Ready&& ready, base::TimePoint deadline, PeerId peer);
+  // The same inside a call on the main thread: lends the CPU, looks for cycles.
+  bool drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline);
+  bool in_call() const;
+  void lend(bool take_back);
+  proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name, const internal::CallRequest& constructor);
+  // The raylet's answer, or its failure thrown.
+  proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout);
+  [[noreturn]] void refuse_closed() const;
+
+  Traffic& traffic_;
+  WaitChain& chain_;
+  Self self_;
+  const std::thread::id main_thread_;
+  ForkGuard fork_;
+  bool closed_ = false;
+  bool lent_ = false;
+  Drain drain_;
+};
+
+}  // namespace rayo::worker

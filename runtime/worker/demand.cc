@@ -1,0 +1,98 @@
+#include "runtime/worker/demand.h"
+
+#include "runtime/base/resources.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+namespace {
+
+using base::Amount;
+
+template <class Options>
+proto::Demand common(const Options& options) {
+  proto::Demand demand;
+  const Resources& ask = options.resources;
+  auto& units = *demand.mutable_resources()->mutable_units();
+  if (ask.gpus != 0) units["gpu"] = Amount::of(ask.gpus).units;
+  if (ask.memory != 0) units["memory"] = ask.memory;
+  for (const auto& [name, amount] : ask.custom) units[name] = Amount::of(amount).units;
+  demand.set_gpu_memory_bytes(ask.gpu_memory);
+  for (const LabelRule& rule : options.labels) {
+    proto::LabelRule& out = *demand.add_labels();
+    out.set_key(rule.key);
+    for (const std::string& value : rule.values) out.add_values(value);
+    out.set_negate(rule.negate);
+  }
+  if (options.node) set_id(demand.mutable_node(), options.node);
+  demand.set_node_soft(options.node_soft);
+  demand.set_schedule_timeout_ms(options.schedule_timeout.count());
+  return demand;
+}
+
+NodeState state_of(std::string_view name) {
+  if (name == "suspect") return NodeState::kSuspect;
+  if (name == "draining") return NodeState::kDraining;
+  return name == "dead" ? NodeState::kDead : NodeState::kAlive;
+}
+
+std::map<std::string, double> amounts(const proto::Resources& resources) {
+  std::map<std::string, double> out;
+  for (const auto& [name, units] : resources.units())
+    out[name] = name == "memory" ? static_cast<double>(units) : Amount{units}.value();
+  return out;
+}
+
+}  // namespace
+
+proto::Demand demand_of(const TaskOptions& options) {
+  proto::Demand demand = common(options);
+  const Amount cpus = Amount::of(options.resources.cpus.value_or(1));
+  if (cpus.units != 0) (*demand.mutable_resources()->mutable_units())["cpu"] = cpus.units;
+  return demand;
+}
+
+proto::Demand demand_of(const ActorOptions& options) {
+  proto::Demand demand = common(options);
+  if (!options.resources.cpus) {
+    (*demand.mutable_to_place()->mutable_units())["cpu"] = Amount::of(1).units;
+  } else if (*options.resources.cpus != 0) {
+    (*demand.mutable_resources()->mutable_units())["cpu"] = Amount::of(*options.resources.cpus).units;
+  }
+  return demand;
+}
+
+bool same_demand(const TaskOptions& a, const TaskOptions& b) {
+  const Resources& x = a.resources;
+  const Resources& y = b.resources;
+  if (x.cpus != y.cpus || x.gpus != y.gpus || x.gpu_memory != y.gpu_memory || x.memory != y.memory) return false;
+  if (a.node != b.node || a.node_soft != b.node_soft || a.schedule_timeout != b.schedule_timeout) return false;
+  if (x.custom != y.custom || a.labels.size() != b.labels.size()) return false;
+  for (size_t i = 0; i < a.labels.size(); ++i)
+    if (a.labels[i].key != b.labels[i].key || a.labels[i].values != b.labels[i].values || a.labels[i].negate != b.labels[i].negate)
+      return false;
+  return true;
+}
+
+NodeRecord node_record(const proto::NodeInfo& info) {
+  NodeRecord record;
+  record.id = id_of<NodeId>(info.node());
+  record.hostname = info.hostname();
+  record.address = info.address();
+  record.state = state_of(info.state());
+  record.head = info.head();
+  for (const auto& [key, value] : info.labels()) record.labels[key] = value;
+  record.total = amounts(info.total());
+  record.free = amounts(info.free());
+  for (const proto::Device& device : info.devices())
+    record.devices.push_back({.index = device.index(),
+                              .uuid = device.uuid(),
+                              .model = device.model(),
+                              .state = device.state(),
+                              .memory_total_bytes = device.memory_total_bytes(),
+                              .memory_used_bytes = device.memory_used_bytes(),
+                              .free = Amount{device.free_units()}.value()});
+  return record;
+}
+
+}  // namespace rayo::worker

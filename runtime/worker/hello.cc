@@ -1,0 +1,107 @@
+#include "runtime/worker/hello.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <filesystem>
+
+#include "runtime/base/text.h"
+#include "runtime/base/version.h"
+#include "runtime/worker/failure.h"
+#include "runtime/worker/raylet_link.h"
+#include "runtime/worker/raylet_socket.h"
+
+extern "C" char** environ;
+
+namespace rayo::worker {
+
+namespace {
+
+// A raylet answers at once; a package of some 100 MB has to be copied and hashed.
+constexpr base::Duration kHelloTimeout = std::chrono::seconds(10);
+constexpr base::Duration kPackageTimeout = std::chrono::seconds(60);
+
+base::TimePoint in(base::Duration span) { return base::deadline_after(base::system_clock().now(), span); }
+
+base::Status status_of(const proto::Failure& failure) {
+  const auto code = failure.kind() == proto::INVALID ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
+  return base::failed(code, failure.text(), failure.next_step());
+}
+
+base::StatusOr<PackageId> hash_file(int fd, int64_t size) {
+  void* memory = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) return base::failed_errno(errno, "cannot read this program's file");
+  const XXH128_hash_t hash = ::XXH3_128bits(memory, static_cast<size_t>(size));
+  ::munmap(memory, static_cast<size_t>(size));
+  return PackageId{hash.high64, hash.low64};
+}
+
+}  // namespace
+
+int count_threads() {
+  int count = 0;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    (void)task;
+    ++count;
+  }
+  return count;
+}
+
+proto::Hello make_hello(proto::ProcessKind kind, const ProcessId& process, const std::vector<std::string>& arguments) {
+  proto::Hello hello;
+  hello.set_version(std::string(base::kVersion));
+  hello.set_kind(kind);
+  set_id(hello.mutable_process(), process);
+  hello.set_pid(::getpid());
+  std::error_code error;
+  hello.set_program(std::filesystem::read_symlink("/proc/self/exe", error).string());
+  for (const std::string& argument : arguments) hello.add_arguments(argument);
+  hello.set_working_directory(std::filesystem::current_path(error).string());
+  if (kind == proto::DRIVER)
+    for (char** variable = environ; *variable; ++variable) hello.add_environment(*variable);
+  hello.set_threads(count_threads());
+  return hello;
+}
+
+base::StatusOr<Welcome> say_hello(base::Fd socket, const proto::Hello& hello, const rpc::Doorbell* doorbell) {
+  proto::ToRaylet message;
+  *message.mutable_hello() = hello;
+  std::vector<int> fds;
+  if (doorbell) fds = {doorbell->page_fd(), doorbell->main_fd(), doorbell->service_fd()};
+  RAYO_RETURN_IF_ERROR(send_frame(socket.get(), 1, message, fds));
+  RAYO_ASSIGN_OR_RETURN(ReceivedFrame frame, receive_frame(socket.get(), in(kHelloTimeout)));
+  if (const proto::Failure* failure = failure_in(frame.message)) return status_of(*failure);
+  if (!frame.message.has_hello_reply())
+    return base::failed(absl::StatusCode::kUnavailable, "the raylet did not answer the hello", "use programs of one version");
+  Welcome welcome;
+  welcome.socket = std::move(socket);
+  welcome.reply = std::move(*frame.message.mutable_hello_reply());
+  welcome.fds = std::move(frame.fds);
+  return welcome;
+}
+
+base::StatusOr<PackageId> offer_program(int socket) {
+  base::Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  struct stat facts {};
+  if (!file || ::fstat(file.get(), &facts) != 0) return base::failed_errno(errno, "cannot open this program's file");
+  RAYO_ASSIGN_OR_RETURN(const PackageId package, hash_file(file.get(), facts.st_size));
+  proto::ToRaylet message;
+  proto::OfferPackage& offer = *message.mutable_offer_package();
+  set_id(offer.mutable_package(), package);
+  offer.set_size_bytes(facts.st_size);
+  for (const bool with_file : {false, true}) {
+    offer.set_with_file(with_file);
+    const int fd = file.get();
+    RAYO_RETURN_IF_ERROR(send_frame(socket, with_file ? 3 : 2, message, {&fd, with_file ? 1u : 0u}));
+    RAYO_ASSIGN_OR_RETURN(ReceivedFrame frame, receive_frame(socket, in(kPackageTimeout)));
+    if (const proto::Failure* failure = failure_in(frame.message)) return status_of(*failure);
+    if (!frame.message.package_reply().needed()) break;
+  }
+  return package;
+}
+
+}  // namespace rayo::worker

@@ -1,0 +1,77 @@
+#include "runtime/worker/log_printer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "runtime/base/text.h"
+
+namespace rayo::worker {
+
+namespace {
+void write_all(int fd, const std::string& text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t done = ::write(fd, text.data() + at, text.size() - at);
+    if (done <= 0 && errno != EINTR) return;
+    if (done > 0) at += static_cast<size_t>(done);
+  }
+}
+}  // namespace
+
+LogPrinter::~LogPrinter() {
+  {
+    std::lock_guard hold(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LogPrinter::print(const proto::LogLines& lines) {
+  std::string text;
+  const std::string prefix = base::cat("(", lines.source(), " pid=", lines.pid(), ", node=", lines.node(), ") ");
+  for (const std::string& line : lines.lines()) base::append(text, base::cat(prefix, line, "\n"));
+  if (lines.dropped() > 0) base::append(text, base::cat(prefix, "... ", lines.dropped(), " lines more were left out\n"));
+  add(lines.error(), text);
+}
+
+void LogPrinter::print(const proto::Notice& notice) { add(true, base::cat("rayo: ", notice.text(), "\n")); }
+
+void LogPrinter::add(bool error, const std::string& text) {
+  std::lock_guard hold(mutex_);
+  if (pending_[error].size() + text.size() > kPending) {
+    dropped_ += static_cast<int64_t>(text.size());
+    return;
+  }
+  pending_[error] += text;
+  if (!thread_.joinable()) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  changed_.notify_one();
+}
+
+void LogPrinter::run() {
+  std::unique_lock hold(mutex_);
+  while (true) {
+    changed_.wait(hold, [this] { return ending_ || !pending_[0].empty() || !pending_[1].empty(); });
+    std::string out = std::exchange(pending_[0], {});
+    std::string error = std::exchange(pending_[1], {});
+    if (const int64_t dropped = std::exchange(dropped_, 0); dropped > 0)
+      base::append(error, base::cat("rayo: ", dropped, " bytes of output of workers were left out\n"));
+    if (out.empty() && error.empty() && ending_) return;
+    hold.unlock();
+    std::fflush(stdout);  // so that lines of this program and of its workers stand in their order
+    write_all(STDOUT_FILENO, out);
+    write_all(STDERR_FILENO, error);
+    hold.lock();
+  }
+}
+
+}  // namespace rayo::worker

@@ -1,0 +1,36 @@
+// Prints what workers wrote on the driver's own stdout and stderr: "(Counter pid=4711, node=alpha) text". On a thread of its own,
+// since a terminal may be slow and the baton is held where the lines arrive. At most kPending bytes wait; more is dropped and said.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/proto/worker.pb.h"
+
+namespace rayo::worker {
+
+class LogPrinter {
+ public:
+  LogPrinter() = default;
+  ~LogPrinter();  // prints what waits
+
+  void print(const proto::LogLines& lines);
+  void print(const proto::Notice& notice);
+
+ private:
+  static constexpr size_t kPending = 4u << 20;
+
+  void add(bool error, const std::string& text);
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string pending_[2];  // stdout, stderr
+  int64_t dropped_ = 0;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace rayo::worker

@@ -1,0 +1,61 @@
+// This process's tasks: for each shape (what they ask of a node) the backlog, and the workers leased for it. A task goes straight
+// to a leased worker; leases stay warm for kWarm and then go back. Decides and does no I/O (CallWire does).
+//
+// Invariants
+//  1. A worker has at most one task: one that waits for another never has that other one behind it.
+//  2. A task that may have been received is never sent again: it ends with its reply, or with the record of its worker's end.
+//  3. What the raylet was last told of a shape's backlog is never less than half of it, and 0 once it is empty.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rayo/options.h>
+
+#include "runtime/worker/call_wire.h"
+#include "runtime/worker/outgoing_call.h"
+
+namespace rayo::worker {
+
+inline constexpr base::Duration kWarm = std::chrono::milliseconds(250);
+
+class TaskClient {
+ public:
+  TaskClient(ObjectTable& table, CallWire& wire);
+  ~TaskClient();
+
+  void submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call);
+  void on_granted(const proto::LeaseGranted& granted);
+  // Nobody grants any more: everything that waits fails.
+  void on_failure(const ErrorRecord& why);
+  // How deep in nested tasks this process is, for fairness.
+  void set_depth(int depth) { depth_ = depth; }
+  // Tasks that wait for a worker.
+  size_t backlog() const;
+
+ private:
+  class Worker;
+  struct Shape;
+
+  Shape& shape_of(const TaskOptions& options);
+  void enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call);
+  void unblock(Shape& shape, OutgoingCall* call);
+  void dispatch(Shape& shape);
+  bool send(Worker& worker, std::unique_ptr<OutgoingCall>& call);
+  void request(Shape& shape);
+  void fail_queue(Shape& shape, const ErrorRecord& why);
+  void became_idle(Worker& worker);
+  void remove(Worker& worker, const ErrorRecord* why, bool give_back);
+
+  ObjectTable& table_;
+  CallWire& wire_;
+  std::vector<std::unique_ptr<Shape>> shapes_;
+  Shape* last_ = nullptr;
+  uint64_t next_shape_ = 1;
+  int depth_ = 0;
+};
+
+}  // namespace rayo::worker

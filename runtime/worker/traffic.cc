@@ -1,0 +1,203 @@
+#include "runtime/worker/traffic.h"
+
+#include "runtime/base/ids.h"
+#include "runtime/worker/call_body.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+Traffic::Traffic(Identity identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events)
+    : clock_(clock),
+      events_(std::move(events)),
+      engine_(*this, std::move(doorbell), clock),
+      raylet_(engine_, clock),
+      references_(raylet_, identity.node),
+      table_(base::short_id(identity.node), base::short_id(identity.process), references_),
+      peers_(engine_, raylet_, {identity.process, identity.machine, identity.keys}),
+      host_(engine_, raylet_, table_, references_,
+            [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) { send(peer, header, parts); }),
+      actors_(table_, *this),
+      tasks_(table_, *this) {
+  references_.bind(table_);
+}
+
+Traffic::~Traffic() = default;
+
+void Traffic::finish_turn() {
+  if (table_.has_released()) table_.drain();
+  if (references_.dirty()) references_.flush();
+  engine_.flush();
+}
+
+// ---- frames of peers ----
+
+bool Traffic::send(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
+  if (peer != kSelfPeer) return engine_.send(peer, header, parts);
+  std::vector<std::byte> body;
+  for (const Bytes& part : parts) body.insert(body.end(), part.begin(), part.end());
+  rpc::FrameHeader whole = header;
+  whole.length = static_cast<uint32_t>(body.size());
+  on_frame(kSelfPeer, whole, body);
+  engine_.wake();
+  return true;
+}
+
+void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
+  switch (header.kind) {
+    case rpc::FrameKind::kCall: return host_.on_call(peer, header, body);
+    case rpc::FrameKind::kReply: return on_reply(peer, header, body);
+    case rpc::FrameKind::kRefsTaken: return host_.on_refs_taken(peer, header.call_id);
+    case rpc::FrameKind::kProbe:
+      if (events_.on_probe) events_.on_probe(peer, header.call_id, body);
+      return;
+    default: return;  // of a later version
+  }
+}
+
+void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
+  ObjectSlot* slot = table_.own(header.call_id);
+  // Too late (its time is over), or an answer to a question that this peer was never asked.
+  if (slot && (!slot->owner || slot->owner->link() != peer)) slot = nullptr;
+  CallOwner* owner = slot ? slot->owner : nullptr;
+  if (header.flags & kSectionFlags) {
+    on_reply_with_refs(peer, header, body, slot);
+  } else if (!slot) {
+    return;
+  } else if (header.flags & rpc::kFlagFailure) {
+    proto::Failure failure;
+    if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size()))) failure.set_text("a failure that cannot be read");
+    table_.fail(*slot, record_of(failure));
+  } else {
+    table_.fulfil(*slot, body);
+  }
+  if (owner) owner->answered();
+}
+
+// Refs inside the value: ours from now on, and once our raylet knows the callee may let go of them.
+void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot) {
+  auto view = read_body(header.flags, body);
+  if (!view) {
+    if (slot) table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
+    return;
+  }
+  const bool given = view->refs.size() > view->arguments || !view->actors.empty();
+  if (slot) {
+    Inner inner;
+    for (size_t i = view->arguments; i < view->refs.size(); ++i) {
+      const bool known = table_.find(view->refs[i]) != nullptr;
+      ObjectSlot& ref = table_.adopt(view->refs[i]);
+      if (!known) references_.hold(ref);
+      inner.refs.push_back(ref.handle());
+    }
+    if (!view->actors.empty()) inner.actors = std::make_unique<std::vector<ActorId>>(view->actors);
+    retain_actors(view->actors);
+    table_.fulfil(*slot, view->rest, std::move(inner));
+  }
+  if (!given) return;
+  references_.flush_and_confirm([this, peer, call_id = header.call_id] {
+    rpc::FrameHeader taken;
+    taken.kind = rpc::FrameKind::kRefsTaken;
+    taken.call_id = call_id;
+    send(peer, taken, {});
+    engine_.flush();
+  });
+}
+
+void Traffic::on_peer_closed(PeerId peer, const base::Status&) {
+  host_.on_peer_closed(peer);
+  peers_.on_closed(peer);
+  finish_turn();
+}
+
+void Traffic::on_deadline(base::TimePoint now) {
+  alarms_.ring(now);
+  finish_turn();
+}
+
+// ---- the raylet ----
+
+void Traffic::on_raylet_frame(const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
+  proto::ToWorker message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) return;
+  if (!raylet_.on_answer(header.call_id, message, fds)) on_push(message, fds);
+  finish_turn();
+}
+
+void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
+  using M = proto::ToWorker;
+  switch (message.message_case()) {
+    case M::kActor: return actors_.on_info(message.actor());
+    case M::kPeerLink: return peers_.on_link(message.peer_link(), fds);
+    case M::kAcceptedPeer: return peers_.on_accepted(message.accepted_peer(), fds);
+    case M::kPeerGone: return peers_.on_gone(id_of<ProcessId>(message.peer_gone().process()), message.peer_gone().death());
+    case M::kHostActor: return host_.on_host_actor(message.host_actor());
+    case M::kHostTasks: return host_.on_host_tasks(message.host_tasks());
+    case M::kLeaseGranted: return tasks_.on_granted(message.lease_granted());
+    case M::kLogLines:
+      if (events_.on_log_lines) events_.on_log_lines(message.log_lines());
+      return;
+    case M::kNotice:
+      if (events_.on_notice) events_.on_notice(message.notice());
+      return;
+    case M::kExit:
+      if (events_.on_exit) events_.on_exit(message.exit().reason());
+      return;
+    default: return;  // of a later version
+  }
+}
+
+void Traffic::on_raylet_closed(const base::Status& why) {
+  raylet_.on_closed(why);
+  const ErrorRecord record = record_of(raylet_.why_closed());
+  actors_.on_failure(record);
+  tasks_.on_failure(record);
+  if (events_.on_exit) events_.on_exit("its raylet is gone");
+}
+
+// ---- CallWire ----
+
+void Traffic::retain_actors(std::span<const ActorId> actors) {
+  for (const ActorId& actor : actors) references_.retain_actor(actor);
+}
+
+void Traffic::disconnect(CallOwner& owner) {
+  peers_.disconnect(owner);
+  auto [first, last] = wakes_.equal_range(&owner);
+  for (auto at = first; at != last; ++at) alarms_.cancel(at->second);
+  wakes_.erase(first, last);
+}
+
+void Traffic::wake_at(base::TimePoint at, CallOwner& owner) {
+  auto entry = wakes_.emplace(&owner, 0);
+  entry->second = alarms_.at(at, [this, entry, &owner] {
+    wakes_.erase(entry);
+    owner.on_deadline(clock_.now());
+  });
+}
+
+void Traffic::watch_actor(const ActorId& actor) {
+  proto::ToRaylet message;
+  set_id(message.mutable_watch_actor()->mutable_actor(), actor);
+  raylet_.request(message, [this, actor](RayletLink::Answer answer, std::vector<base::Fd>&) {
+    ActorClient* client = actors_.find(actor);
+    if (!client) return;
+    if (!answer.ok()) return client->on_failure(record_of(answer.status()));
+    if (const proto::Failure* failure = failure_in(*answer)) return client->on_failure(record_of(*failure));
+    client->on_info(answer->actor_reply().actor());
+  });
+}
+
+void Traffic::request_leases(const proto::RequestLeases& request) {
+  proto::ToRaylet message;
+  *message.mutable_request_leases() = request;
+  raylet_.push(message);
+}
+
+void Traffic::return_lease(const LeaseId& lease, bool worker_suspect) {
+  proto::ToRaylet message;
+  set_id(message.mutable_return_lease()->mutable_lease(), lease);
+  message.mutable_return_lease()->set_worker_suspect(worker_suspect);
+  raylet_.push(message);
+}
+
+}  // namespace rayo::worker

@@ -1,0 +1,98 @@
+// Where frames and news arrive and go to those who deal with them: replies to their slots, calls to the host, the raylet's pushes
+// to actor clients, task client, peers and host. The engine's sink, and the wire of everything here that decides without I/O.
+//
+// Everything under the baton.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "runtime/worker/actor_clients.h"
+#include "runtime/worker/alarms.h"
+#include "runtime/worker/call_host.h"
+#include "runtime/worker/call_wire.h"
+#include "runtime/worker/object_table.h"
+#include "runtime/worker/peers.h"
+#include "runtime/worker/raylet_link.h"
+#include "runtime/worker/references.h"
+#include "runtime/worker/task_client.h"
+
+namespace rayo::worker {
+
+// What only a driver or only a worker does with a push. Under the baton, in the sink's callback.
+struct ProcessEvents {
+  std::function<void(const proto::LogLines&)> on_log_lines;
+  std::function<void(const proto::Notice&)> on_notice;
+  std::function<void(const std::string& reason)> on_exit;  // also: the raylet is gone
+  std::function<void(PeerId, uint64_t call_id, ByteView)> on_probe;
+};
+
+class Traffic : public Sink, public CallWire {
+ public:
+  struct Identity {
+    NodeId node;
+    ProcessId process;
+    std::string machine;
+    rpc::LinkKeys keys;
+  };
+  // `doorbell` is the one that the raylet was told of; attach the raylet's socket to engine() next.
+  Traffic(Identity identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);
+  ~Traffic() override;
+
+  Engine& engine() { return engine_; }
+  RayletLink& raylet() { return raylet_; }
+  ObjectTable& table() { return table_; }
+  References& references() { return references_; }
+  ActorClients& actors() { return actors_; }
+  TaskClient& tasks() { return tasks_; }
+  CallHost& host() { return host_; }
+  Alarms& alarms() { return alarms_; }
+  const base::Clock& clock() const { return clock_; }
+  ProcessEvents& events() { return events_; }
+
+  // What was put off during a turn: released slots, the batch for the raylet, frames.
+  void finish_turn();
+
+  // Sink
+  void on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) override;
+  void on_peer_closed(PeerId peer, const base::Status& why) override;
+  void on_raylet_frame(const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) override;
+  void on_raylet_closed(const base::Status& why) override;
+  base::TimePoint next_deadline() override { return alarms_.next(); }
+  void on_deadline(base::TimePoint now) override;
+  bool outstanding() override { return table_.live() != 0; }
+
+  // CallWire
+  bool send(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) override;
+  void connect(const proto::ProcessAddress& address, CallOwner& owner) override { peers_.connect(address, owner); }
+  void disconnect(CallOwner& owner) override;
+  void share(ObjectSlot& slot) override { references_.share(slot); }
+  void retain_actors(std::span<const ActorId> actors) override;
+  void release_actors(std::span<const ActorId> actors) override { references_.release_actors(actors); }
+  void watch_actor(const ActorId& actor) override;
+  void request_leases(const proto::RequestLeases& request) override;
+  void return_lease(const LeaseId& lease, bool worker_suspect) override;
+  base::TimePoint now() const override { return clock_.now(); }
+  void wake_at(base::TimePoint at, CallOwner& owner) override;
+
+ private:
+  void on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body);
+  void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
+  void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);
+
+  const base::Clock& clock_;
+  ProcessEvents events_;
+  Alarms alarms_;
+  Engine engine_;
+  RayletLink raylet_;
+  References references_;
+  ObjectTable table_;
+  Peers peers_;
+  CallHost host_;
+  ActorClients actors_;
+  TaskClient tasks_;
+  std::multimap<CallOwner*, Alarms::Number> wakes_;  // its iterators stay valid
+};
+
+}  // namespace rayo::worker
