@@ -1,7 +1,7 @@
 // A process of a cluster as the public API sees it: a driver that called init, a worker that runs its tasks and actors, or the
 // zygote that forks workers. runtime/api calls this and nothing else of this folder.
 //
-//   if (worker::started_as_worker()) worker::serve(arguments);          // never returns
+//   if (worker::started_as_worker()) worker::serve(arguments, publish); // never returns
 //   auto process = worker::Process::connect({.raylet_socket = path});   // a driver
 //   if (!process.ok()) throw ...;
 //   internal::ObjectHandle hits = (*process)->backend().call(actor, request);
@@ -53,7 +53,9 @@ class Process {
 };
 
 // Serves the raylet that started this process until it says Exit or is gone; then the process ends. `arguments` as in
-// DriverTarget. Returns in no case, also not in the children that a zygote forks.
-[[noreturn]] void serve(const std::vector<std::string>& arguments);
+// DriverTarget. Before any user code runs (in a zygote: in each child) `publish` is told the backend that internal::backend()
+// must answer. Returns in no case, also not in the children that a zygote forks.
+using Publish = void (*)(internal::Backend& backend);
+[[noreturn]] void serve(const std::vector<std::string>& arguments, Publish publish);
 
 }  // namespace rayo::worker
