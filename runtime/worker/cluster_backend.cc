@@ -64,7 +64,7 @@ template <class Ready>
 bool ClusterBackend::drive(Ready&& ready, base::TimePoint deadline, PeerId peer) {
   if (ready()) return true;
   traffic_.finish_turn();
-  Interrupts* interrupts = self_.interrupts;
+  Interrupts* interrupts = interrupts_;
   auto enough = [&] { return ready() || closed_ || (interrupts && interrupts->pending()); };
   while (true) {
     if (interrupts) interrupts->begin_wait();

@@ -22,10 +22,11 @@ class ClusterBackend : public internal::Backend {
   struct Self {
     ContextRecord context;
     PackageId package;
-    Interrupts* interrupts = nullptr;  // of a driver
   };
   ClusterBackend(Traffic& traffic, WaitChain& chain, Self self);
 
+  // Of a driver: its Ctrl-C ends waits.
+  void set_interrupts(Interrupts* interrupts) { interrupts_ = interrupts; }
   // Every later call throws Unavailable; whoever waits ends so too. Under the baton.
   void close();
 
@@ -75,6 +76,7 @@ class ClusterBackend : public internal::Backend {
   Traffic& traffic_;
   WaitChain& chain_;
   Self self_;
+  Interrupts* interrupts_ = nullptr;
   const std::thread::id main_thread_;
   ForkGuard fork_;
   bool closed_ = false;

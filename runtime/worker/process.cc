@@ -1,0 +1,203 @@
+// The parts list of a driver and of a worker.
+#include "runtime/worker/process.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/base/ids.h"
+#include "runtime/base/text.h"
+#include "runtime/rpc/tls_pump.h"
+#include "runtime/worker/cluster_backend.h"
+#include "runtime/worker/failure.h"
+#include "runtime/worker/hello.h"
+#include "runtime/worker/interrupts.h"
+#include "runtime/worker/log_printer.h"
+#include "runtime/worker/raylet_socket.h"
+#include "runtime/worker/traffic.h"
+#include "runtime/worker/wait_chain.h"
+#include "runtime/worker/zygote.h"
+
+namespace rayo::worker {
+
+namespace {
+
+// The raylet ends a driver's actors within this (design.md: within 1 s).
+constexpr base::Duration kGoodbye = std::chrono::seconds(1);
+
+base::StatusOr<Traffic::Identity> identity_of(const proto::HelloReply& reply, const ProcessId& process) {
+  RAYO_ASSIGN_OR_RETURN(const rpc::Secret secret, rpc::secret_from_bytes(reply.data_secret()));
+  return Traffic::Identity{.node = id_of<NodeId>(reply.node()),
+                           .process = process,
+                           .machine = reply.machine(),
+                           .keys = rpc::LinkKeys::of_data(secret)};
+}
+
+ContextRecord context_of(const proto::HelloReply& reply, const ProcessId& process) {
+  ContextRecord context;
+  context.cluster = id_of<ClusterId>(reply.cluster());
+  context.node = id_of<NodeId>(reply.node());
+  context.process = process;
+  context.job = id_of<JobId>(reply.job());
+  context.name_space = reply.namespace_();
+  context.address = reply.address();
+  return context;
+}
+
+// What driver and worker have in common, in the order in which it is made.
+struct Parts {
+  Parts(Traffic::Identity identity, rpc::Doorbell doorbell, ProcessEvents events, ClusterBackend::Self self)
+      : traffic(identity, std::move(doorbell), base::system_clock(), std::move(events)),
+        chain(base::short_id(identity.process), traffic.host(), traffic.table(), traffic),
+        backend(traffic, chain, std::move(self)) {
+    traffic.events().on_probe = [this](PeerId peer, uint64_t call_id, ByteView body) { chain.on_probe(peer, call_id, body); };
+  }
+  base::Status start(base::Fd socket) {
+    {
+      std::lock_guard hold(traffic.engine().baton());
+      RAYO_RETURN_IF_ERROR(traffic.engine().attach_raylet(std::move(socket), nullptr));
+    }
+    traffic.engine().start_service();
+    return absl::OkStatus();
+  }
+
+  Traffic traffic;
+  WaitChain chain;
+  ClusterBackend backend;
+};
+
+class Driver final : public Process {
+ public:
+  Driver(Traffic::Identity identity, rpc::Doorbell doorbell, ClusterBackend::Self self)
+      : parts_(identity, std::move(doorbell), events(), std::move(self)), interrupts_(parts_.traffic.engine()) {
+    parts_.backend.set_interrupts(&interrupts_);
+  }
+  ~Driver() override { shutdown(); }
+
+  base::Status start(base::Fd socket) { return parts_.start(std::move(socket)); }
+  internal::Backend& backend() override { return parts_.backend; }
+
+  void shutdown() override {
+    std::lock_guard hold(parts_.traffic.engine().baton());
+    if (std::exchange(ended_, true)) return;
+    proto::ToRaylet message;
+    message.mutable_goodbye();
+    parts_.traffic.finish_turn();
+    (void)parts_.traffic.raylet().ask(message, kGoodbye);
+    parts_.backend.close();
+  }
+
+ private:
+  ProcessEvents events() {
+    return {.on_log_lines = [this](const proto::LogLines& lines) { printer_.print(lines); },
+            .on_notice = [this](const proto::Notice& notice) { printer_.print(notice); }};
+  }
+
+  LogPrinter printer_;
+  Parts parts_;
+  Interrupts interrupts_;
+  bool ended_ = false;
+};
+
+[[noreturn]] void give_up(const base::Status& status) {
+  std::fprintf(stderr, "rayo: worker %d: %s\n", ::getpid(), std::string(base::message(status)).c_str());
+  std::fflush(nullptr);
+  ::_exit(1);
+}
+
+template <class T>
+T or_give_up(base::StatusOr<T> value) {
+  if (!value.ok()) give_up(value.status());
+  return std::move(*value);
+}
+
+// A worker's life: what it is told to host runs on this thread.
+class Worker {
+ public:
+  Worker(const proto::HelloReply& reply, const ProcessId& process, rpc::Doorbell doorbell)
+      : parts_(or_give_up(identity_of(reply, process)), std::move(doorbell),
+               {.on_exit = [this](const std::string&) { on_exit(); }}, {.context = context_of(reply, process)}) {}
+
+  [[noreturn]] void serve(base::Fd socket, Publish publish) {
+    if (base::Status status = parts_.start(std::move(socket)); !status.ok()) give_up(status);
+    publish(parts_.backend);
+    Traffic& traffic = parts_.traffic;
+    traffic.engine().baton().lock();
+    while (!exit_) {
+      traffic.finish_turn();
+      traffic.engine().wait_until([this] { return exit_ || parts_.traffic.host().has_work(); });
+      while (!exit_ && traffic.host().has_work()) run_some();
+    }
+    traffic.host().destroy_actor();
+    std::fflush(nullptr);
+    ::_exit(0);
+  }
+
+ private:
+  // Calls that stand ready run one after another; every now and then what they sent leaves and what came is looked at.
+  void run_some() {
+    for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().has_work(); ++i) parts_.traffic.host().run_one();
+    if (!parts_.traffic.host().has_work()) return;  // the outer loop lets everything out before it waits
+    parts_.traffic.finish_turn();
+    parts_.traffic.engine().poll();
+  }
+
+  // User code that runs is not waited for: the raylet has its reasons, and its patience ends with SIGKILL.
+  void on_exit() {
+    if (parts_.traffic.host().running()) ::_exit(0);
+    exit_ = true;
+    parts_.traffic.engine().wake();
+  }
+
+  static constexpr int kRunsBetweenPolls = 32;
+
+  Parts parts_;
+  bool exit_ = false;
+};
+
+[[noreturn]] void serve_on(base::Fd socket, const ProcessId& process, const std::vector<std::string>& arguments, Publish publish) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  rpc::Doorbell doorbell = or_give_up(rpc::Doorbell::create());
+  Welcome welcome = or_give_up(say_hello(std::move(socket), make_hello(proto::WORKER, process, arguments), &doorbell));
+  auto* worker = new Worker(welcome.reply, process, std::move(doorbell));  // as long as the process
+  worker->serve(std::move(welcome.socket), publish);
+}
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+bool started_as_worker() { return *variable(worker_environment::kProcess) != '\0'; }
+
+base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& target) {
+  const auto process = base::random_id<ProcessId>();
+  RAYO_ASSIGN_OR_RETURN(base::Fd socket, connect_raylet(target.raylet_socket));
+  RAYO_ASSIGN_OR_RETURN(rpc::Doorbell doorbell, rpc::Doorbell::create());
+  proto::Hello hello = make_hello(proto::DRIVER, process, target.arguments);
+  hello.set_namespace_(target.name_space);
+  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(std::move(socket), hello, &doorbell));
+  RAYO_ASSIGN_OR_RETURN(const PackageId package, offer_program(welcome.socket.get()));
+  RAYO_ASSIGN_OR_RETURN(const Traffic::Identity identity, identity_of(welcome.reply, process));
+  ClusterBackend::Self self{.context = context_of(welcome.reply, process), .package = package};
+  auto driver = std::make_unique<Driver>(identity, std::move(doorbell), std::move(self));
+  RAYO_RETURN_IF_ERROR(driver->start(std::move(welcome.socket)));
+  return driver;
+}
+
+void serve(const std::vector<std::string>& arguments, Publish publish) {
+  auto process = ProcessId::from_hex(variable(worker_environment::kProcess));
+  if (!process)
+    give_up(base::failed(absl::StatusCode::kInvalidArgument, base::cat(worker_environment::kProcess, " is not a process id")));
+  base::Fd socket = or_give_up(connect_raylet(variable(worker_environment::kSocket)));
+  if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
+    serve_on(std::move(socket), *process, arguments, publish);
+  Welcome welcome = or_give_up(say_hello(std::move(socket), make_hello(proto::ZYGOTE, *process, arguments), nullptr));
+  Forked child = run_zygote(std::move(welcome.socket));
+  serve_on(std::move(child.socket), child.process, arguments, publish);
+}
+
+}  // namespace rayo::worker
