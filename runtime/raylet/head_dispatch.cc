@@ -62,7 +62,7 @@ void HeadDispatch::message(proto::NodeDown message) {
 }
 
 void HeadDispatch::grant(uint64_t request, const proto::Grant& grant) {
-  parts_.loop.spawn("grant", [this, request, grant] {
+  parts_.tasks.spawn("grant", [this, request, grant] {
     proto::NodeUp up;
     up.set_request(request);
     *up.mutable_grant_reply() = parts_.leases.grant(grant, parts_.loop.deadline(kGrantLimit));

@@ -84,7 +84,7 @@ void HeadLink::keep_attached() {
       serve();
       give_up = loop_.deadline(kTryFor);
       backoff = kBackoffFirst;
-      base::log().warn("the head is away; trying for 24 h");
+      if (!stop_) base::log().warn("the head is away; trying for 24 h");
     }
     if (!base::sleep_for(backoff)) return;
     backoff = std::min(backoff * 2, kBackoffMost);

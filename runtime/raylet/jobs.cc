@@ -13,6 +13,7 @@ using std::chrono_literals::operator""ms;
 // A driver's package follows its hello within one round trip; the head may hear of the job a moment after its
 // first actor.
 constexpr base::Duration kAskAgain = 20ms;
+constexpr size_t kEndedKept = 4096;  // ids of ended jobs
 
 Job from_info(const proto::JobInfo& info) {
   Job job;
@@ -83,7 +84,13 @@ void Jobs::learn(const proto::JobInfo& info) {
 
 void Jobs::end(JobId id, const std::string& why) {
   bool known = jobs_.erase(id) != 0;
-  if (!ended_.emplace(id, true).second || !known) return;
+  if (!ended_.insert(id).second) return;
+  ended_order_.push_back(id);
+  if (ended_order_.size() > kEndedKept) {
+    ended_.erase(ended_order_.front());
+    ended_order_.pop_front();
+  }
+  if (!known) return;
   news_.notify_all();
   for (const auto& listener : listeners_) listener(id, why);
 }

@@ -2,8 +2,10 @@
 // actors and tasks run here (the head tells of them, or is asked once). Loop thread only.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,7 +55,8 @@ class Jobs {
  private:
   Finder finder_;
   std::map<JobId, Job> jobs_;
-  std::map<JobId, bool> ended_;  // what ended here, so that late news start nothing
+  std::set<JobId> ended_;          // the last ones that ended, so that late news start nothing
+  std::deque<JobId> ended_order_;  // oldest first
   base::WaitList news_;
   std::vector<std::function<void(JobId, const std::string&)>> listeners_;
 };

@@ -149,7 +149,7 @@ proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadli
     granted.mutable_failure()->set_kind(proto::CANCELLED);
   if (granted.failure().kind() == proto::ACTOR_DIED)
     granted.mutable_failure()->set_kind(proto::TASK_SYSTEM_ERROR);
-  if (table_.end(id)) loop_.defer([this] { pump(); });
+  if (table_.end(id)) tasks_.spawn("pump", [this] { pump(); });
   return granted;
 }
 

@@ -160,6 +160,14 @@ base::StatusOr<LogFiles::Pair> LogFiles::open(ProcessId process) {
   return pair;
 }
 
+void LogFiles::ended(ProcessId process) {
+  for (bool error : {false, true}) {
+    struct stat info {};
+    base::Path file = path(process, error);
+    if (::stat(file.c_str(), &info) == 0 && info.st_size == 0) ::unlink(file.c_str());
+  }
+}
+
 std::vector<std::string> LogFiles::tail(ProcessId process, size_t lines) const {
   auto last = last_lines(read_tail(path(process, true), kTailBytes), lines);
   return last.empty() ? last_lines(read_tail(path(process, false), kTailBytes), lines) : last;

@@ -46,6 +46,8 @@ class LogFiles {
   };
   base::StatusOr<Pair> open(ProcessId process);
   base::Path path(ProcessId process, bool error) const;
+  // It has ended: files that hold nothing are removed.
+  void ended(ProcessId process);
   // The last lines that it printed: of stderr, or of stdout where that is empty.
   std::vector<std::string> tail(ProcessId process, size_t lines = 20) const;
 

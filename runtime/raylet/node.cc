@@ -88,6 +88,7 @@ struct Node::State {
   rpc::Service service;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
+  base::TaskGroup tasks;  // fibers that refer to several parts: the last to come, the first to go
 
   State(base::Loop& l, const base::RayletSettings& s, NodeStart start)
       : loop(l),
@@ -117,7 +118,7 @@ struct Node::State {
               *up.mutable_resources() = std::move(report);
               head.send(std::move(up));
             }),
-        workers((wire_first(), loop), processes, jobs, starter, pool_limits()),
+        workers(loop, processes, jobs, starter, pool_limits()),
         leases(loop, own, table, processes, workers, lease_outside()),
         actors(loop, table, leases, processes, workers,
                [this](const proto::ActorInfo& info) { dispatch->tell_actor(info); }),
@@ -128,13 +129,6 @@ struct Node::State {
     PoolLimits limits;
     limits.spare = offer.total.get("cpu").value() >= 2 ? 2 : 1;
     return limits;
-  }
-
-  // Who calls a dead process hears of it before anybody else does anything about it.
-  void wire_first() {
-    processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
-      links.process_gone(process, death);
-    });
   }
 
   void wire_ends() {
@@ -220,7 +214,7 @@ struct Node::State {
     RAYO_RETURN_IF_ERROR(made.status());
     objects = std::move(*made);
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases,
-                                          actors, links, *objects, nodes, head, requests, output});
+                                          actors, links, *objects, nodes, head, requests, output, tasks});
     dispatch =
         std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
     sessions = std::make_unique<SessionServer>(*parts, facts);

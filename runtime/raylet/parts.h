@@ -3,7 +3,7 @@
 // nothing else takes all of them.
 #pragma once
 
-#include "runtime/base/loop/loop.h"
+#include "runtime/base/loop/event.h"
 
 namespace rayo::raylet {
 
@@ -38,6 +38,7 @@ struct Parts {
   HeadLink& head;
   HeadRequests& requests;
   Output& output;
+  base::TaskGroup& tasks;  // for fibers that outlive a message
 };
 
 }  // namespace rayo::raylet

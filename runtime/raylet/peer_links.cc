@@ -31,7 +31,12 @@ proto::Failure unavailable(std::string text, std::string next_step) {
 }  // namespace
 
 PeerLinks::PeerLinks(Processes& processes, FindNode find_node)
-    : processes_(processes), find_node_(std::move(find_node)) {}
+    : processes_(processes), find_node_(std::move(find_node)) {
+  // Built before every other listener: who calls a dead process hears of it before anybody does anything
+  // about it.
+  processes_.on_end(
+      [this](const LocalProcess& process, const proto::DeathRecord& death) { process_gone(process, death); });
+}
 
 PeerLinks::~PeerLinks() = default;
 

@@ -4,7 +4,6 @@
 // the record.
 //
 //   links.connect(from, call_id, request.peer());           // answered with PeerLink
-//   links.process_gone(process, death);                     // a listener of Processes: the first one
 //
 // Loop thread only.
 #pragma once
@@ -43,7 +42,6 @@ class PeerLinks {
   // process here.
   bool accepted(base::Fd socket, const rpc::DataHeader& header);
 
-  void process_gone(const LocalProcess& process, const proto::DeathRecord& death);
   // A process of another node ended / a node did, with all of its processes.
   void remote_gone(ProcessId process, const proto::DeathRecord& death);
   void node_gone(NodeId node, const proto::DeathRecord& death);
@@ -62,6 +60,7 @@ class PeerLinks {
     std::set<ProcessId> callers;  // here
   };
 
+  void process_gone(const LocalProcess& process, const proto::DeathRecord& death);
   static Key key_of(ProcessId a, ProcessId b) { return a < b ? Key{a, b} : Key{b, a}; }
   void connect_here(LocalProcess& from, uint64_t call_id, LocalProcess& to);
   void connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer);

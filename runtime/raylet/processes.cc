@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/base/ids.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
@@ -30,12 +29,6 @@ LocalProcess& Processes::add(ProcessId id, proto::ProcessKind kind, JobId job) {
 LocalProcess* Processes::find(ProcessId id) {
   auto found = processes_.find(id);
   return found == processes_.end() ? nullptr : found->second.get();
-}
-
-LocalProcess* Processes::find_short(uint64_t short_id) {
-  for (auto& [id, process] : processes_)
-    if (base::short_id(id) == short_id) return process.get();
-  return nullptr;
 }
 
 void Processes::end(ProcessId id, const proto::DeathRecord& death) {

@@ -47,8 +47,6 @@ class Processes {
 
   LocalProcess& add(ProcessId id, proto::ProcessKind kind, JobId job);
   LocalProcess* find(ProcessId id);
-  // By the 64 bits that stand for it in object ids.
-  LocalProcess* find_short(uint64_t short_id);
   void end(ProcessId id, const proto::DeathRecord& death);
   void on_end(EndListener listener) { listeners_.push_back(std::move(listener)); }
   // Of one that has ended not long ago.

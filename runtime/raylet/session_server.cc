@@ -153,7 +153,10 @@ LocalProcess* SessionServer::welcome_driver(FrameWire& wire, const ReceivedFrame
 
 LocalProcess* SessionServer::welcome_worker(FrameWire& wire, const ReceivedFrame& frame) {
   LocalProcess* process = parts_.processes.find(rpc::from_proto<ProcessId>(frame.message.hello().process()));
-  if (process && process->kind != proto::DRIVER && !process->wire) return process;
+  if (process && process->kind != proto::DRIVER && !process->wire) {
+    process->kind = frame.message.hello().kind();  // a zygote that cannot fork says that it is a worker
+    return process;
+  }
   refuse(wire, frame.call_id, invalid("this raylet started no such worker"));
   return nullptr;
 }

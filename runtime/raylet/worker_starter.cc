@@ -228,6 +228,7 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   context.reached_init = child.said_hello;
   context.oom_kills = oom_kills() - child.oom_before;
   context.last_lines = logs_.tail(process);
+  logs_.ended(process);
   context.at = base::system_clock().wall();
   proto::DeathRecord death = explain(process_end(end), context);
   processes_.end(process, death);
