@@ -88,6 +88,11 @@ void HeadDispatch::node_news(const proto::NodeInfo& info) {
 void HeadDispatch::registered(const proto::Registered& registered, bool first) {
   for (const auto& node : registered.nodes()) node_news(node);
   if (first) return;
+  for (const Job* job : parts_.jobs.own_jobs(parts_.own.id)) {
+    proto::NodeUp up;
+    *up.mutable_job() = job_event(*job);
+    parts_.head.send(std::move(up));
+  }
   for (const auto& info : recent_ends_) {
     proto::NodeUp up;
     *up.mutable_actor() = info;

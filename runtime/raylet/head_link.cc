@@ -107,7 +107,11 @@ void HeadLink::serve() {
     writer.spawn("head writer", [this] {
       while (auto message = outgoing_.pop()) {
         if (stream_->write(*message).ok()) continue;
-        break;  // what was on its way is told again by Register; the rest waits in the queue
+        // It goes first when the head is there again.
+        std::vector<proto::NodeUp> unsent{std::move(*message)};
+        while (auto later = outgoing_.try_pop()) unsent.push_back(std::move(*later));
+        for (auto& one : unsent) outgoing_.push(std::move(one));
+        break;
       }
     });
     while (true) {

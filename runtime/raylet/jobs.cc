@@ -95,6 +95,13 @@ void Jobs::end(JobId id, const std::string& why) {
   for (const auto& listener : listeners_) listener(id, why);
 }
 
+std::vector<const Job*> Jobs::own_jobs(NodeId node) const {
+  std::vector<const Job*> own;
+  for (const auto& [id, job] : jobs_)
+    if (job.node == node) own.push_back(&job);
+  return own;
+}
+
 std::vector<PackageId> Jobs::own_packages(NodeId node) const {
   std::vector<PackageId> packages;
   for (const auto& [id, job] : jobs_)

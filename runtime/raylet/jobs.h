@@ -49,6 +49,8 @@ class Jobs {
   }
   bool ended(JobId id) const { return ended_.count(id) != 0; }
 
+  // Jobs whose driver is on this node.
+  std::vector<const Job*> own_jobs(NodeId node) const;
   // Packages of jobs whose driver is on this node, for other nodes.
   std::vector<PackageId> own_packages(NodeId node) const;
 

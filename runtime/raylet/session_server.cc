@@ -200,7 +200,7 @@ void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalPro
   reply.set_data_secret(facts_.data_secret);
   std::vector<base::Fd> descriptors;
   auto arena = parts_.objects.arena();
-  if (arena.bytes > 0 && !process.remote) {
+  if (arena.bytes > 0 && !process.remote && process.kind != proto::ZYGOTE) {
     reply.set_arena_bytes(arena.bytes);
     descriptors.push_back(duplicate(arena.fd));
   }
