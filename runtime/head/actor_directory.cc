@@ -187,6 +187,7 @@ void ActorDirectory::report(NodeId from, const proto::ActorInfo& info, int64_t n
         changes.changed.push_back(id_of(*actor));
       }
       *actor->info.mutable_address() = info.address();
+      actor->last = info.address();
       actor->info.set_pid(info.pid());
       save(*actor, changes);
       return;

@@ -54,6 +54,7 @@ class ActorDirectory {
     proto::ActorSpec spec;
     proto::ActorInfo info;
     NodeId node;  // while STARTING or ALIVE
+    proto::ProcessAddress last;  // where it was last ALIVE: its log is there
     int restarts = 0;
     bool committed = false;    // false: its creation is being written; not placed, not told
     std::set<NodeId> holders;  // nodes with a handle

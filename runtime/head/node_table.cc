@@ -37,6 +37,7 @@ void NodeTable::put(const proto::Register& registering, base::TimePoint now) {
   node.last_beat = now;
   node.refused = false;
   node.info.clear_death();
+  node.reserved.clear();
   rebuild(id, node);
 }
 

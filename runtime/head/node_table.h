@@ -59,7 +59,8 @@ class NodeTable {
 
   // What a registering node is to us. kNewLife: the caller settles the old life's death before it goes on with put().
   Arrival arrival(const proto::Register& registering) const;
-  // Enters the node as alive. On kSameLife reservations are kept.
+  // Enters the node as alive. What was promised on an earlier stream is forgotten: what arrived is in the figures that it
+  // registers with, what did not is promised again.
   void put(const proto::Register& registering, base::TimePoint now);
   proto::BeatReply beat(const proto::BeatRequest& beat, base::TimePoint now, std::vector<Change>& changes);
   // States that time has changed. A node that died is out of the view at once.

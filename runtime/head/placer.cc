@@ -51,7 +51,10 @@ void Placer::settle(ActorChanges changes, Outcome& out) {
   }
   for (auto id : changes.resend) {
     auto placed = state_.starting.find(id);
-    if (placed != state_.starting.end()) send_start(placed->second, out);
+    if (placed == state_.starting.end()) continue;
+    auto& again = placed->second;
+    if (auto reserved = state_.nodes.reserve(again.node, again.item.demand, 1)) again.reserved = *reserved;
+    send_start(again, out);
   }
 }
 
@@ -227,6 +230,7 @@ void Placer::return_leases(const LeaseAnswer& answer, Outcome& out) {
 
 void Placer::node_died(NodeId node) {
   for (auto at = state_.granting.lower_bound({node, 0}); at != state_.granting.end() && at->first.first == node;) {
+    state_.nodes.cancel(node, at->first.second);  // where it only lost its stream
     state_.queue.put_back(std::move(at->second.item), {}, {}, state_.now());
     at = state_.granting.erase(at);
   }

@@ -1,0 +1,12 @@
+// Tells a raylet that is gone (its port refuses) from a machine that is silent: tries the port of each suspect node. In a fiber.
+#pragma once
+
+#include "runtime/base/loop/loop.h"
+#include "runtime/head/core.h"
+
+namespace rayo::head {
+
+// Returns when the fiber is cancelled.
+void probe_suspects(base::Loop& loop, Core& core);
+
+}  // namespace rayo::head

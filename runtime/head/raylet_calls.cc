@@ -1,0 +1,39 @@
+#include "runtime/head/raylet_calls.h"
+
+#include "runtime/rpc/proto_ids.h"
+
+namespace rayo::head {
+
+namespace {
+constexpr base::Duration kAnswerWithin = 2s;
+}
+
+rpc::Channel& RayletCalls::channel(NodeId node, const std::string& address) {
+  auto& kept = channels_[node];
+  if (!kept.channel || kept.address != address) {
+    rpc::RoleName expect{rpc::Role::kNode, core_.foundation().id(), rpc::member_id(node)};
+    kept = {address, rpc::Channel::tls({.addresses = {address}, .identity = core_.foundation().identity, .expect = expect})};
+  }
+  return *kept.channel;
+}
+
+std::vector<proto::WorkerInfo> RayletCalls::workers() {
+  std::erase_if(channels_, [&](const auto& entry) { return !core_.state.nodes.find(entry.first); });
+  std::vector<proto::WorkerInfo> out;
+  auto deadline = base::deadline_after(core_.state.now(), kAnswerWithin);
+  base::TaskGroup asks;
+  for (const auto& [id, node] : core_.state.nodes.all()) {
+    auto* to = &channel(id, node.info.address());
+    asks.spawn("list-workers", [to, deadline, &out] {
+      proto::ListRequest request;
+      request.set_what("workers");
+      auto reply = to->call(rpc::raylet::kListWorkers, request, deadline);
+      if (!reply.ok()) return;
+      out.insert(out.end(), reply->workers().begin(), reply->workers().end());
+    });
+  }
+  asks.join();
+  return out;
+}
+
+}  // namespace rayo::head

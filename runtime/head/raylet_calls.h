@@ -1,0 +1,28 @@
+// What the head asks of raylets by itself: their workers, for `list` and `logs`. In fibers; one kept channel a node.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "runtime/head/core.h"
+#include "runtime/rpc/grpc/client.h"
+
+namespace rayo::head {
+
+class RayletCalls {
+ public:
+  explicit RayletCalls(Core& core) : core_(core) {}
+  // Of all living nodes, asked at once; a node that does not answer within 2 s is left out.
+  std::vector<proto::WorkerInfo> workers();
+
+ private:
+  rpc::Channel& channel(NodeId node, const std::string& address);
+  Core& core_;
+  struct Kept {
+    std::string address;
+    std::unique_ptr<rpc::Channel> channel;
+  };
+  std::unordered_map<NodeId, Kept> channels_;
+};
+
+}  // namespace rayo::head
