@@ -1,4 +1,5 @@
-// The call path below the API: what two engines do with a call, against the barest exchange over the same medium.
+// The call path below the API: what two engines do with a call, against the barest exchange over the same
+// medium.
 #include "bench/engine_echo.h"
 #include "bench/harness.h"
 #include "bench/references.h"
@@ -40,36 +41,47 @@ void one_at_a_time(Report& report) {
   RawRingEcho raw;
   EventfdPingPong eventfd;
   EngineEcho engine;
-  report.ratio({"call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3}, [&] { return sync_us(raw); },
-               [&] { return sync_us(engine); });
-  report.ratio({"call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
-               [&] { return after_idle_us(eventfd); }, [&] { return after_idle_us(engine); });
+  report.ratio(
+      {"call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3}, [&] { return sync_us(raw); },
+      [&] { return sync_us(engine); });
+  report.ratio(
+      {"call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
+      [&] { return after_idle_us(eventfd); }, [&] { return after_idle_us(engine); });
 }
 
 void idle_peers(Report& report) {
   EngineEcho alone, crowded({.idle_peers = 100});
-  report.ratio({"call.same_node.100_idle_peers", "us", Better::kLower, "the same without idle peers", 1.1},
-               [&] { return sync_us(alone); }, [&] { return sync_us(crowded); });
+  report.ratio(
+      {"call.same_node.100_idle_peers", "us", Better::kLower, "the same without idle peers", 1.1},
+      [&] { return sync_us(alone); }, [&] { return sync_us(crowded); });
 }
 
 void in_flight(Report& report) {
   SocketEcho socket(unix_pair());
   EngineEcho engine;
   for (const size_t window : {size_t{64}, size_t{1000}})
-    report.ratio({"call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher, "coalesced unix-socket echo", 0.5},
-                 [&] { return socket.calls_per_second(window, kSpan); }, [&] { return engine.calls_per_second(window, kSpan); });
+    report.ratio(
+        {"call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher,
+         "coalesced unix-socket echo", 0.5},
+        [&] { return socket.calls_per_second(window, kSpan); },
+        [&] { return engine.calls_per_second(window, kSpan); });
 }
 
 void two_nodes(Report& report) {
   SocketEcho socket(tcp_pair());
   EngineEcho engine({.tcp = true});
-  report.ratio({"call.tcp.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
-               [&] { return p50_us(4000, [&] { socket.call(); }); }, [&] { return p50_us(4000, [&] { engine.call(); }); });
-  report.ratio({"call.tcp.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
-               [&] { return socket.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });
+  report.ratio(
+      {"call.tcp.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
+      [&] { return p50_us(4000, [&] { socket.call(); }); },
+      [&] { return p50_us(4000, [&] { engine.call(); }); });
+  report.ratio(
+      {"call.tcp.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
+      [&] { return socket.calls_per_second(1000, kSpan); },
+      [&] { return engine.calls_per_second(1000, kSpan); });
 }
 
-// Calls per second of `pairs` callers in processes of their own, all at the same time; window 1: one at a time.
+// Calls per second of `pairs` callers in processes of their own, all at the same time; window 1: one at a
+// time.
 double pairs_rate(int pairs, size_t window) {
   struct Board {
     std::atomic<int> ready, go;
@@ -95,19 +107,21 @@ double pairs_rate(int pairs, size_t window) {
 }
 
 void four_pairs(Report& report) {
-  report.ratio({"call.same_node.4_pairs_sync", "calls/s", Better::kHigher, "one pair", 0.4}, [] { return pairs_rate(1, 1); },
-               [] { return pairs_rate(4, 1); });
-  report.ratio({"call.same_node.4_pairs_in_flight_64", "calls/s", Better::kHigher, "one pair", 1},
-               [] { return pairs_rate(1, 64); }, [] { return pairs_rate(4, 64); });
+  report.ratio(
+      {"call.same_node.4_pairs_sync", "calls/s", Better::kHigher, "one pair", 0.4},
+      [] { return pairs_rate(1, 1); }, [] { return pairs_rate(4, 1); });
+  report.ratio(
+      {"call.same_node.4_pairs_in_flight_64", "calls/s", Better::kHigher, "one pair", 1},
+      [] { return pairs_rate(1, 64); }, [] { return pairs_rate(4, 64); });
 }
 
 // An urgent request to a process whose method computes; a second caller keeps the methods coming.
 void busy_owner(Report& report) {
   for (const auto& [name, span] : {std::pair{"100us", 100us}, {"1ms", 1'000us}, {"1s", 1'000'000us}}) {
     EngineEcho owner({.work = [span] { spin_for(span); }, .long_work = true});
-    report.absolute({std::string("reference.of_busy_owner.methods_of_") + name, "us", Better::kLower, "", 200}, [&] {
-      return owner.urgent_p50_us(span < 1s ? 200 : 50);
-    });
+    report.absolute(
+        {std::string("reference.of_busy_owner.methods_of_") + name, "us", Better::kLower, "", 200},
+        [&] { return owner.urgent_p50_us(span < 1s ? 200 : 50); });
   }
 }
 

@@ -1,9 +1,9 @@
-// Two processes with a progress engine each, as a driver and a worker have it: calls go into a flat mailbox, run one after the
-// other in run_user, and are answered. The other end is a child process that lives as long as the object.
+// Two processes with a progress engine each, as a driver and a worker have it: calls go into a flat mailbox,
+// run one after the other in run_user, and are answered. The other end is a child process that lives as long
+// as the object.
 #pragma once
 
 #include <fcntl.h>
-
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -84,7 +84,7 @@ inline void serve_calls(Engine& engine, BenchSink& sink, const std::function<voi
 
 struct EchoOptions {
   bool tcp = false;
-  int idle_peers = 0;             // further ring peers of both ends that never say anything
+  int idle_peers = 0;  // further ring peers of both ends that never say anything
   std::function<void()> work = [] {};
   bool long_work = false;
 };
@@ -92,8 +92,11 @@ struct EchoOptions {
 class EngineEcho {
  public:
   explicit EngineEcho(EchoOptions options = {})
-      : options_(std::move(options)), here_(must(rpc::Doorbell::create())), there_(must(rpc::Doorbell::create())),
-        idle_(must(rpc::Doorbell::create())), pair_(must(rpc::RingPair::create())),
+      : options_(std::move(options)),
+        here_(must(rpc::Doorbell::create())),
+        there_(must(rpc::Doorbell::create())),
+        idle_(must(rpc::Doorbell::create())),
+        pair_(must(rpc::RingPair::create())),
         sockets_(options_.tcp ? tcp_pair() : std::pair{-1, -1}),
         child_([this] {
           BenchSink sink;
@@ -120,17 +123,20 @@ class EngineEcho {
   double urgent_p50_us(int count) {
     std::lock_guard hold(engine_.baton());
     uint64_t sent = sink_.replies;
-    return p50_us(count, [&] {
-      for (; sent - sink_.replies < 3; ++sent) engine_.send(peer_, new_call(), {body()});
-      engine_.flush();
-      engine_.wait_until([] { return false; }, base::system_clock().now() + std::chrono::milliseconds(1));
-    }, [&] {
-      const uint64_t answered = sink_.urgent_replies;
-      rpc::FrameHeader request;
-      request.flags = rpc::kFlagUrgent;
-      engine_.send(peer_, request, {body()});
-      engine_.wait_until([&] { return sink_.urgent_replies != answered; }, base::kForever, peer_);
-    });
+    return p50_us(
+        count,
+        [&] {
+          for (; sent - sink_.replies < 3; ++sent) engine_.send(peer_, new_call(), {body()});
+          engine_.flush();
+          engine_.wait_until([] { return false; }, base::system_clock().now() + std::chrono::milliseconds(1));
+        },
+        [&] {
+          const uint64_t answered = sink_.urgent_replies;
+          rpc::FrameHeader request;
+          request.flags = rpc::kFlagUrgent;
+          engine_.send(peer_, request, {body()});
+          engine_.wait_until([&] { return sink_.urgent_replies != answered; }, base::kForever, peer_);
+        });
   }
   double calls_per_second(size_t window, std::chrono::duration<double> span) {
     std::lock_guard hold(engine_.baton());
@@ -167,7 +173,8 @@ class EngineEcho {
       const auto bit = static_cast<uint32_t>(i);
       must(engine.add_ring_peer({std::move(pair.fd), true, bit, bit, fds(idle_)}));
     }
-    if (options_.tcp) return must(engine.add_tcp_peer(base::Fd(first ? sockets_.first : sockets_.second), nullptr));
+    if (options_.tcp)
+      return must(engine.add_tcp_peer(base::Fd(first ? sockets_.first : sockets_.second), nullptr));
     return must(engine.add_ring_peer({duplicate(pair_.fd.get()), first, 0, 0, fds(first ? there_ : here_)}));
   }
 

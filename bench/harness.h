@@ -1,13 +1,13 @@
-// Rows of bench.json. A row with a reference measures both in turn, at least five times, and its figure is the median of the
-// ratios: the machine's own noise hits both. Text for people goes to stderr, the rows as one JSON list to stdout.
+// Rows of bench.json. A row with a reference measures both in turn, at least five times, and its figure is
+// the median of the ratios: the machine's own noise hits both. Text for people goes to stderr, the rows as
+// one JSON list to stdout.
 //
 //   bench::Report report;
-//   report.ratio({.name = "call.sync", .unit = "us", .better = bench::Better::kLower, .reference = "raw ring", .budget = 3},
+//   report.ratio({.name = "call.sync", .unit = "us", .better = bench::Better::kLower, .reference = "raw
+//   ring", .budget = 3},
 //                [] { return measure_raw_ring(); }, [] { return measure_call(); });
 //   return report.print();
 #pragma once
-
-#include <x86intrin.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include <x86intrin.h>
 
 namespace rayo::bench {
 
@@ -89,14 +90,17 @@ class Report {
  private:
   void add(const RowSpec& spec, double value, double reference, double judged) {
     const bool holds = spec.better == Better::kLower ? judged <= spec.budget : judged >= spec.budget;
-    std::string row = "{\"name\": \"" + spec.name + "\", \"value\": " + number(value) + ", \"unit\": \"" + spec.unit +
-                      "\", \"better\": \"" + (spec.better == Better::kLower ? "lower" : "higher") + "\", ";
-    row += spec.reference.empty() ? "\"reference\": null, \"ratio\": null, "
-                                  : "\"reference\": {\"name\": \"" + spec.reference + "\", \"value\": " + number(reference) +
-                                        "}, \"ratio\": " + number(judged) + ", ";
+    std::string row = "{\"name\": \"" + spec.name + "\", \"value\": " + number(value) + ", \"unit\": \"" +
+                      spec.unit + "\", \"better\": \"" +
+                      (spec.better == Better::kLower ? "lower" : "higher") + "\", ";
+    row += spec.reference.empty()
+               ? "\"reference\": null, \"ratio\": null, "
+               : "\"reference\": {\"name\": \"" + spec.reference + "\", \"value\": " + number(reference) +
+                     "}, \"ratio\": " + number(judged) + ", ";
     row += "\"budget\": " + number(spec.budget) + ", \"holds\": " + (holds ? "true" : "false") + "}";
     rows_.push_back(std::move(row));
-    std::fprintf(stderr, "%-34s %10s %-8s %s%s\n", spec.name.c_str(), number(value).c_str(), spec.unit.c_str(),
+    std::fprintf(stderr, "%-34s %10s %-8s %s%s\n", spec.name.c_str(), number(value).c_str(),
+                 spec.unit.c_str(),
                  spec.reference.empty() ? "" : ("x " + number(judged) + " of " + spec.reference).c_str(),
                  holds ? "" : "   over budget");
   }
@@ -125,8 +129,8 @@ class TickClock {
   }
 };
 
-// The p50, in microseconds, of `count` runs of `once` after a tenth as many that are not counted; `before` each one is not part
-// of it.
+// The p50, in microseconds, of `count` runs of `once` after a tenth as many that are not counted; `before`
+// each one is not part of it.
 template <class Before, class Once>
 double p50_us(int count, Before&& before, Once&& once) {
   std::vector<double> spans;
@@ -142,7 +146,8 @@ double p50_us(int count, Before&& before, Once&& once) {
 
 template <class Once>
 double p50_us(int count, Once&& once) {
-  return p50_us(count, [] {}, once);
+  return p50_us(
+      count, [] {}, once);
 }
 
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {

@@ -1,9 +1,15 @@
-// What the call path is measured against: the barest exchange of 104-byte frames between two processes that each medium allows.
-// Each reference is an object: its other end is a child process that echoes until the object goes.
+// What the call path is measured against: the barest exchange of 104-byte frames between two processes that
+// each medium allows. Each reference is an object: its other end is a child process that echoes until the
+// object goes.
 #pragma once
 
 #include <arpa/inet.h>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <emmintrin.h>
+#include <functional>
 #include <linux/futex.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -14,14 +20,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "bench/harness.h"
@@ -56,7 +56,9 @@ class Child {
 template <class T>
 class Shared {
  public:
-  Shared() : memory_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)) {
+  Shared()
+      : memory_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE,
+                       -1, 0)) {
     if (memory_ == MAP_FAILED) std::abort();
   }
   ~Shared() { ::munmap(memory_, sizeof(T)); }
@@ -68,7 +70,8 @@ class Shared {
   void* memory_;
 };
 
-// A bare single-producer ring: copy, store the tail, wake a sleeper; spin 5 us where the other end runs on another core.
+// A bare single-producer ring: copy, store the tail, wake a sleeper; spin 5 us where the other end runs on
+// another core.
 struct RawRing {
   static constexpr size_t kFrames = 512;
   alignas(64) std::atomic<uint32_t> tail;
@@ -166,7 +169,8 @@ inline std::pair<int, int> tcp_pair() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0) std::abort();
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0)
+    std::abort();
   ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
   const int here = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (::connect(here, reinterpret_cast<sockaddr*>(&address), size) != 0) std::abort();
@@ -210,14 +214,16 @@ class SocketEcho {
     if (::write(here_, frame.data(), frame.size()) < 0) std::abort();
     for (size_t got = 0; got < frame.size();) got += read_some(frame.data(), frame.size() - got);
   }
-  // Calls per second with `window` in flight: all that may go go in one write, all that is there comes in one read.
+  // Calls per second with `window` in flight: all that may go go in one write, all that is there comes in one
+  // read.
   double calls_per_second(size_t window, std::chrono::duration<double> span) {
     std::vector<char> bytes(window * kFrameBytes);
     size_t in_flight = 0, partial = 0;
     uint64_t done = 0;
     const auto begin = std::chrono::steady_clock::now();
     while (seconds_since(begin) < span.count()) {
-      if (in_flight < window && ::write(here_, bytes.data(), (window - in_flight) * kFrameBytes) < 0) std::abort();
+      if (in_flight < window && ::write(here_, bytes.data(), (window - in_flight) * kFrameBytes) < 0)
+        std::abort();
       in_flight = window;
       partial += read_some(bytes.data(), bytes.size());
       done += partial / kFrameBytes;
@@ -225,7 +231,8 @@ class SocketEcho {
       partial %= kFrameBytes;
     }
     const double rate = static_cast<double>(done) / seconds_since(begin);
-    for (size_t left = in_flight * kFrameBytes - partial; left != 0;) left -= read_some(bytes.data(), std::min(left, bytes.size()));
+    for (size_t left = in_flight * kFrameBytes - partial; left != 0;)
+      left -= read_some(bytes.data(), std::min(left, bytes.size()));
     return rate;
   }
 

@@ -64,7 +64,14 @@ base::StatusOr<PeerDoorbell> PeerDoorbell::map(DoorbellFds fds) {
   return PeerDoorbell(std::move(fds), std::move(page));
 }
 
-void PeerDoorbell::ring(uint32_t bit, bool urgent) {
+void PeerDoorbell::mark(uint32_t bit) {
+  auto& word = page_->ready[bit / 64 % DoorbellPage::kWords];
+  const uint64_t mask = uint64_t{1} << bit % 64;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if ((word.load(std::memory_order_relaxed) & mask) == 0) word.fetch_or(mask, std::memory_order_seq_cst);
+}
+
+void PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
   auto& word = page_->ready[bit / 64 % DoorbellPage::kWords];
   const uint64_t mask = uint64_t{1} << bit % 64;
   // The tail's store must be visible before the bit is looked at. Where the bit still stands, an earlier ring
@@ -72,7 +79,7 @@ void PeerDoorbell::ring(uint32_t bit, bool urgent) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if ((word.load(std::memory_order_relaxed) & mask) == 0)
     word.fetch_or(mask, std::memory_order_seq_cst);
-  else if (!urgent)
+  else if (!urgent && !look)
     return;
   uint64_t armed = page_->armed.load(std::memory_order_seq_cst);
   const auto sleeping = static_cast<Sleeping>(armed & 3);

@@ -112,7 +112,11 @@ class PeerDoorbell {
 
   // Sets `bit` and wakes the peer where it sleeps: its main thread, or for an urgent frame its service thread
   // while its user code runs. The ring's tail was stored before.
-  void ring(uint32_t bit, bool urgent);
+  void ring(uint32_t bit, bool urgent, bool look = false);
+
+  // Sets `bit` and wakes nobody: enough for a peer that is awake. ring() follows with `look` true, since then
+  // the bit's being set no longer says that somebody has looked at `armed`.
+  void mark(uint32_t bit);
 
   // Before an urgent sender sleeps: makes sure that the peer's service thread looks where its main thread may
   // not, because it went into user code after the bit was set.

@@ -43,17 +43,14 @@ bool Engine::Parts::turn_sockets_and_deadlines() {
   return any;
 }
 
-// Between two user calls of many in a row. Sockets get their turn, and what waits for them, every 100 us.
+// Between two user calls of many in a row: a peer that is awake sees its answers at once; one that sleeps is
+// woken, and sockets get their turn, every 100 us.
 void Engine::Parts::look_around() {
   runs = 0;
-  peers.flush_rings();
   turn();
-  if (clock.now() - looked_at >= kLook) {
-    turn_sockets_and_deadlines();
-    peers.flush();
-  }
-  peers.flush_rings();
-  peers.kick_urgent();
+  if (clock.now() - looked_at < kLook) return peers.publish();
+  turn_sockets_and_deadlines();
+  flush_and_kick();
 }
 
 void Engine::Parts::run_deadlines(base::TimePoint now) {

@@ -10,8 +10,8 @@
 namespace rayo::worker {
 namespace {
 
-// To one peer: then they leave without being asked. A write to a socket costs more and carries more.
-constexpr uint32_t kFlushFrames = 32;
+// To one peer: then they leave without being asked.
+constexpr uint32_t kPublishFrames = 32;
 constexpr size_t kFlushBytes = 64u << 10;
 
 base::Status broken_ring() {
@@ -143,8 +143,13 @@ bool PeerTable::send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes
     slot->socket->send(header, parts);
   ++slot->frames;
   mark_dirty(*slot, index);
-  const bool enough = slot->ring ? ++slot->unflushed >= kFlushFrames : slot->socket->backlog() >= kFlushBytes;
-  if (enough && !slot->watches_writable) flush_slot(*slot, index);
+  if (slot->ring) {
+    if (++slot->unflushed < kPublishFrames) return true;
+    slot->unflushed = 0;
+    slot->ring->publish();
+  } else if (slot->socket->backlog() >= kFlushBytes && !slot->watches_writable) {
+    flush_slot(*slot, index);
+  }
   return true;
 }
 
@@ -191,13 +196,9 @@ void PeerTable::flush() {
   flush_raylet();
 }
 
-void PeerTable::flush_rings() {
-  std::erase_if(dirty_, [this](uint32_t index) {
-    if (slots_[index].socket) return false;
-    slots_[index].dirty = false;
-    flush_slot(slots_[index], index);
-    return true;
-  });
+void PeerTable::publish() {
+  for (uint32_t index : dirty_)
+    if (slots_[index].ring && !slots_[index].failed) slots_[index].ring->publish();
 }
 
 void PeerTable::kick_urgent() {

@@ -34,8 +34,8 @@ class PeerTable {
   bool send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> parts);
   bool send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds);
   void flush();
-  // The same, but leaves to sockets what a later flush can send together with more.
-  void flush_rings();
+  // Shows ring peers that are awake what they were sent; the rest waits for flush().
+  void publish();
   // Looks after the urgent frames that were flushed since the last time.
   void kick_urgent();
   size_t backlog(PeerId peer) const;

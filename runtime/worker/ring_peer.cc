@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace rayo::worker {
@@ -98,8 +99,16 @@ void RingPeer::put(const FrameHeader& header, std::span<const Bytes> parts) {
 }
 
 void RingPeer::ring(bool urgent) {
-  bell_.ring(my_bit_, urgent);
+  bell_.ring(my_bit_, urgent, std::exchange(marked_, false));
   kick_ |= urgent;
+}
+
+void RingPeer::publish() {
+  if (urgent_ || !backlog_.empty()) return flush();
+  if (broken_ || !out_.unpublished()) return;
+  out_.publish();
+  bell_.mark(my_bit_);
+  marked_ = true;
 }
 
 // Moves what waits into the ring; false where it found no room for all of it and has asked for more.
@@ -129,7 +138,7 @@ void RingPeer::flush() {
   const bool newly_blocked = blocked && !asked_;
   asked_ = blocked;
   // A reader in user code must read on for us: a blocked ring is urgent.
-  if (unpublished || backlog_.size() != waited || newly_blocked) ring(urgent_ || blocked);
+  if (unpublished || marked_ || backlog_.size() != waited || newly_blocked) ring(urgent_ || blocked);
   urgent_ = false;
 }
 

@@ -24,6 +24,8 @@ class RingPeer {
   void send(const rpc::FrameHeader& header, std::span<const Bytes> parts);
   // Shows the peer what was sent, as far as there is room, and rings it.
   void flush();
+  // The same without waking a peer that sleeps: flush() follows soon.
+  void publish();
   // Rings whatever the doorbell says, where the peer has not read everything: the net under the wake-ups.
   void flush_regardless();
   // Before this process sleeps or runs user code: an urgent frame is not left behind by a peer that went into
@@ -70,6 +72,7 @@ class RingPeer {
   rpc::FlatBuffer backlog_;  // records
   rpc::FlatBuffer joined_;
   bool urgent_ = false;  // an urgent frame waits for flush
+  bool marked_ = false;  // published without a look at whether the peer sleeps
   bool kick_ = false;
   bool asked_ = false;  // for room
   bool broken_ = false;
