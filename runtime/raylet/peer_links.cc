@@ -160,8 +160,10 @@ void PeerLinks::process_gone(const LocalProcess& process, const proto::DeathReco
     int other = link.sides[0] == process.id ? 1 : 0;
     ProcessId peer = link.sides[other];
     tell_gone(peer, process.id, death);
-    if (LocalProcess* alive = processes_.find(peer); alive && alive->doorbell)
+    if (LocalProcess* alive = processes_.find(peer); alive && alive->doorbell) {
       alive->doorbell->ring(link.bits[other], true);
+      alive->doorbell->kick(link.bits[other]);  // it may be in user code
+    }
     drop_link(key);
   }
   bits_.erase(process.id);

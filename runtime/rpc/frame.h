@@ -25,8 +25,8 @@ enum class FrameKind : uint8_t {
   kPiece = 5,     // a part of a longer frame of this peer: the first 64 body bytes of the joined pieces are its header
   kPull = 6,      // raylet to raylet, on a connection of LinkKind::kData: body is an ObjectId (24 bytes)
   kPullReply = 7, // call_id: the object's size, whose bytes follow unframed; or kFlagFailure and a proto::Failure as body
-  kProbe = 6,     // call_id names a call that its caller waits for; body: proto::CallChain
-  kRefsTaken = 7, // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
+  kProbe = 8,     // call_id names a call that its caller waits for; body: proto::CallChain
+  kRefsTaken = 9, // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
 };
 
 enum FrameFlags : uint16_t {
