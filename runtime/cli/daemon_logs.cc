@@ -1,0 +1,76 @@
+#include "runtime/cli/daemon_logs.h"
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/base/text.h"
+#include "runtime/cli/interrupts.h"
+
+namespace rayo::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using base::cat;
+
+struct LogFile {
+  std::string title;
+  base::Path path;
+  std::streamoff read_to = 0;
+};
+
+std::vector<LogFile> files_of(const base::Session& session, const std::string& which) {
+  std::vector<LogFile> files;
+  if (session.has_head && (which.empty() || which == "head")) files.push_back({"head", session.head().log()});
+  for (const base::NodeFiles& node : session.nodes) {
+    std::string title = cat("node-", node.number);
+    if (which.empty() || which == title) files.push_back({title, node.log()});
+  }
+  return files;
+}
+
+std::string read_on(LogFile& file) {
+  std::ifstream stream(file.path, std::ios::binary);
+  stream.seekg(file.read_to);
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  file.read_to += static_cast<std::streamoff>(text.size());
+  return text;
+}
+
+}  // namespace
+
+base::StatusOr<int64_t> parse_line_count(std::string_view text) {
+  int64_t lines = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), lines);
+  if (error == std::errc() && end == text.data() + text.size() && lines >= 0) return lines;
+  return base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --tail '", text, "': it is not a number of lines"), "--tail 100");
+}
+
+std::string_view last_lines(std::string_view text, int64_t lines) {
+  if (lines < 0) return text;
+  size_t at = text.ends_with('\n') ? text.size() - 1 : text.size();
+  for (int64_t i = 0; i < lines; ++i) {
+    if (at == 0) return text;
+    at = text.rfind('\n', at - 1);
+    if (at == std::string_view::npos) return text;
+  }
+  return lines == 0 ? std::string_view() : text.substr(at + 1);
+}
+
+int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal) {
+  std::vector<LogFile> files = files_of(session, wanted.which);
+  if (files.empty()) return terminal.fail(cat("no log of '", wanted.which, "' here: this machine has no such daemon"), "rayo logs", kFailed);
+  for (LogFile& file : files) {
+    if (files.size() > 1) terminal.out() << "==> " << file.title << " (" << file.path.string() << ") <==\n";
+    std::string text = read_on(file);
+    terminal.out() << last_lines(text, wanted.tail) << std::flush;
+  }
+  if (!wanted.follow) return kDone;
+  Interrupts interrupts;
+  while (terminal.out().good() && !interrupts.wait(100ms)) {
+    for (LogFile& file : files) terminal.out() << read_on(file) << std::flush;
+  }
+  return kDone;
+}
+
+}  // namespace rayo::cli

@@ -1,0 +1,22 @@
+// The logs of this machine's daemons, read from their files: also where nothing runs any more.
+#pragma once
+
+#include "runtime/base/session.h"
+#include "runtime/cli/terminal.h"
+
+namespace rayo::cli {
+
+struct DaemonLogs {
+  std::string which;   // "" all, "head", "node-1"
+  int64_t tail = -1;   // lines; -1: all
+  bool follow = false;
+};
+
+// Returns the exit code; with `follow` it ends when the reader of our output goes, or by Ctrl-C.
+int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal);
+
+base::StatusOr<int64_t> parse_line_count(std::string_view text);
+// The last `lines` lines of a text; all of it for -1.
+std::string_view last_lines(std::string_view text, int64_t lines);
+
+}  // namespace rayo::cli

@@ -1,0 +1,30 @@
+// The processes of a session on this machine, named by its pid files and by nothing else, and their end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/session.h"
+
+namespace rayo::cli {
+
+// One keeper and its daemon; a pid of 0 is gone already.
+struct DaemonProcesses {
+  std::string what;  // "head", "node 2"
+  pid_t keeper = 0;
+  pid_t daemon = 0;
+};
+
+// Those of which something lives: nodes first, the head last (the nodes' last words still reach it).
+std::vector<DaemonProcesses> live_daemons(const base::Session& session);
+std::vector<DaemonProcesses> live_daemons(const base::NodeFiles& node);
+
+// SIGTERM to each, then waits; what is left after `grace` is ended with its whole tree by SIGKILL. Returns the names of those that
+// had to be killed. Nothing of them is alive afterwards, short of a process that hangs inside the kernel.
+std::vector<std::string> end_daemons(const std::vector<DaemonProcesses>& daemons, base::Duration grace);
+
+// A process and everything below it, from /proc.
+std::vector<pid_t> tree_of(pid_t root);
+
+}  // namespace rayo::cli

@@ -1,0 +1,79 @@
+#include "runtime/cli/stop_session.h"
+
+#include "runtime/base/loop/loop.h"
+#include "runtime/base/text.h"
+#include "runtime/base/units.h"
+#include "runtime/cli/processes.h"
+#include "runtime/rpc/grpc/client.h"
+
+namespace rayo::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using base::cat;
+
+constexpr base::Duration kWordsPatience = 3s;  // on top of the grace: the way there and back
+
+struct Farewell {
+  base::Status status;
+  std::vector<std::string> unreachable;
+};
+
+// Asks the head to tell every node; waits for its last word. In a fiber.
+Farewell ask_head(rpc::Channel& head, base::Duration grace, Terminal& terminal) {
+  Farewell farewell;
+  proto::StopRequest request;
+  request.set_grace_ms(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
+  auto deadline = base::deadline_after(base::system_clock().now(), grace + kWordsPatience);
+  auto stream = head.open(rpc::head::kStopCluster, request, deadline);
+  if (!stream.ok()) return {stream.status(), {}};
+  for (;;) {
+    auto progress = (*stream)->read(deadline);
+    if (!progress.ok()) return {progress.status(), std::move(farewell.unreachable)};
+    if (!*progress) return farewell;
+    if (!(*progress)->text().empty()) terminal.note((*progress)->text());
+    farewell.unreachable.assign((*progress)->unreachable().begin(), (*progress)->unreachable().end());
+    if ((*progress)->last()) return farewell;
+  }
+}
+
+Farewell tell_cluster(const base::Session& session, base::Duration grace, Terminal& terminal) {
+  if (!session.has_head || !base::live_pid(session.head().head_pid())) return {};
+  Farewell farewell;
+  base::run_in_loop([&] {
+    auto head = rpc::Channel::local(session.head().control_socket());
+    farewell = ask_head(*head, grace, terminal);
+  });
+  if (!farewell.status.ok()) terminal.note(cat("the head did not say goodbye (", base::message(farewell.status), "): its processes are ended here"));
+  return farewell;
+}
+
+void note_killed(const std::vector<std::string>& killed, base::Duration grace, Terminal& terminal) {
+  if (killed.empty()) return;
+  terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(grace), " and was killed"));
+}
+
+}  // namespace
+
+int stop_session(const base::Session& session, base::Duration grace, Terminal& terminal) {
+  auto begin = base::system_clock().now();
+  Farewell farewell = tell_cluster(session, grace, terminal);
+  note_killed(end_daemons(live_daemons(session), grace), grace, terminal);
+  base::remove_session(session);
+  std::string what = session.has_head ? cat("Cluster '", session.cluster_name, "'") : cat("This machine's part of the cluster at ", session.address);
+  terminal.out() << what << " is stopped (" << base::fixed(base::seconds(base::system_clock().now() - begin), 2) << " s).\n" << std::flush;
+  if (farewell.unreachable.empty()) return kDone;
+  return terminal.fail(cat("the cluster is stopped here, but these nodes could not be told: ", base::join(farewell.unreachable, ", ")),
+                       "rayo stop on each of those machines", kFailed);
+}
+
+int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace, Terminal& terminal) {
+  note_killed(end_daemons(live_daemons(node), grace), grace, terminal);
+  std::error_code ignored;
+  std::filesystem::remove_all(node.dir, ignored);
+  base::remove_session(session);  // nothing where another node or the head lives on
+  terminal.out() << "Node " << node.number << " of the cluster at " << session.address << " is stopped.\n" << std::flush;
+  return kDone;
+}
+
+}  // namespace rayo::cli
