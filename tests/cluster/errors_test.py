@@ -1,0 +1,259 @@
+"""What a user loses if these fail: an error message that docs/errors.md promises, or its exit code.
+
+Each row of the table in docs/errors.md is a test; the function of its id brings the input about and returns the Result.
+"""
+import http.server
+import os
+import re
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import BIN, ROOT, Home, can_make_namespaces
+
+OTHER_TOKEN = "0" * 64 + "." + "1" * 64
+FAKE_NVML = next(iter(sorted((BIN.parent).rglob("libfake_nvml.so"))), None)
+
+
+def rows():
+    table = (ROOT / "docs" / "errors.md").read_text().split("## Rows", 1)[1]
+    found = []
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if len(cells) == 5 and re.fullmatch(r"[a-z_0-9]+", cells[0]) and cells[0] != "id":
+            found.append(cells)
+    return found
+
+
+def fits(pattern, text):
+    """`...` stands for anything."""
+    pattern = pattern.strip("`")
+    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("...")), text, re.DOTALL)
+
+
+def listen(home, handler=None):
+    """A socket of this process on a free port, closed at the end of the test."""
+    server = socket.create_server(("127.0.0.1", 0))
+    home.closers.append(server.close)
+    if handler:
+        def serve():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                home.closers.append(connection.close)
+                handler(connection)
+        threading.Thread(target=serve, daemon=True).start()
+    return server.getsockname()[1]
+
+
+def head(*flags):
+    return lambda home: home.rayo("start", "--head", "--local", "--port", "0", "--http-port", "0", "--node-port", "0", *flags)
+
+
+def command(*words):
+    return lambda home: home.rayo(*words)
+
+
+def join(address, token=OTHER_TOKEN):
+    return lambda home: home.rayo("start", "--address", address, env={"RAYO_TOKEN": token} if token else None)
+
+
+def after_reboot(home):
+    import json
+    folder = home.root / "home" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "alpha.json").write_text(json.dumps(dict(
+        schema=1, name="alpha", dir=str(home.root / "run" / "alpha"), state="", cluster="", cluster_name="alpha", address="127.0.0.1:6379",
+        http="", head=True, machine="another-boot", owner_pid=0)))
+    result = home.rayo("status")
+    (folder / "alpha.json").unlink()
+    return result
+
+
+def several_clusters(home):
+    home.start_head()
+    home.start_head()
+    return home.rayo("stop")
+
+
+def name_taken(home):
+    home.start_head("--name", "alpha")
+    return head("--name", "alpha")(home)
+
+
+def with_config(text):
+    def make(home):
+        file = home.root / "rayo.toml"
+        file.write_text(text)
+        return head("--config", file)(home)
+    return make
+
+
+def fake_gpus(count):
+    def make(home):
+        if FAKE_NVML is None:
+            pytest.skip("fake_nvml is not built")
+        return head("--num-gpus", "3")(with_env(home, RAYO_NVML_PATH=str(FAKE_NVML), RAYO_FAKE_NVML=str(count)))
+    return make
+
+
+def with_env(home, **more):
+    home.env.update(more)
+    return home
+
+
+def home_in_the_way(home):
+    (home.root / "file").write_text("x")
+    return home.rayo("start", "--head", "--local", env={"RAYO_HOME": str(home.root / "file" / "home")})
+
+
+def mounted(options, home, fill=None):
+    """start --head with home and runtime directory on a fresh tmpfs, in a mount namespace of its own."""
+    if not can_make_namespaces():
+        pytest.skip("no right to make a mount namespace")
+    place = home.root / "mnt"
+    place.mkdir()
+    script = f"mount -t tmpfs -o size=64k tmpfs {place} && chmod 700 {place} && {fill or 'true'}; {options}; exec {home.program} start --head --local"
+    env = {**home.env, "RAYO_HOME": str(place / "home"), "RAYO_RUNTIME_DIR": str(place / "run")}
+    process = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=env, text=True, capture_output=True, timeout=60)
+    from conftest import Result
+    return Result(["start"], process.returncode, process.stdout, process.stderr, 0)
+
+
+def home_not_writable(home):
+    return mounted(f"mount -o remount,ro {home.root}/mnt", home)
+
+
+def disk_full(home):
+    return mounted("true", home, fill=f"head -c 64k /dev/zero > {home.root}/mnt/ballast 2>/dev/null")
+
+
+def path_too_long(home):
+    return home.rayo("start", "--head", "--local", env={"RAYO_RUNTIME_DIR": str(home.root / ("x" * 90))})
+
+
+def port_taken(flag):
+    def make(home):
+        port = listen(home)
+        flags = ["--port", "0", "--http-port", "0", "--node-port", "0"]
+        flags[flags.index(flag) + 1] = str(port)
+        return home.rayo("start", "--head", "--local", *flags)
+    return make
+
+
+def wrong_token(home):
+    address = home.start_head()["address"]
+    stranger = Home()
+    try:
+        return stranger.rayo("start", "--address", address, env={"RAYO_TOKEN": OTHER_TOKEN})
+    finally:
+        stranger.remove()
+
+
+def not_rayo(home):
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    home.closers += [server.server_close, server.shutdown]
+    return join(f"127.0.0.1:{server.server_address[1]}")(home)
+
+
+def closed_port(home):
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    server.close()
+    return join(f"127.0.0.1:{port}")(home)
+
+
+def silent(home):
+    return join(f"127.0.0.1:{listen(home, handler=lambda connection: None)}")(home)
+
+
+def in_cluster(*words):
+    def make(home):
+        home.start_head()
+        return home.rayo(*words)
+    return make
+
+
+def head_gone(home):
+    started = home.start_head()
+    pid = int((Path(started["session_dir"]) / "head" / "head.pid").read_text().split()[0])
+    os.kill(pid, 9)
+    home.wait_for(lambda: not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text(), "the head is gone")
+    return home.rayo("status")
+
+
+INPUTS = {
+    "no_cluster": command("status"),
+    "no_cluster_stop": command("stop"),
+    "after_reboot": after_reboot,
+    "several_clusters": several_clusters,
+    "name_taken": name_taken,
+    "bad_name": head("--name", "../x"),
+    "unknown_command": command("strat"),
+    "planned_command": command("memory"),
+    "planned_resume": head("--resume", "alpha"),
+    "planned_rotate": command("token", "--rotate"),
+    "planned_list": command("list", "tasks"),
+    "unknown_flag": command("start", "--haed"),
+    "nothing_to_start": command("start"),
+    "address_typo": command("start", "--address", "10.0.0.5"),
+    "port_range": command("start", "--head", "--port", "70000"),
+    "bad_json": head("--resources", "{tpu: 2}"),
+    "bad_amount": head("--resources", '{"tpu": -1}'),
+    "bad_size": head("--memory", "8 gigs"),
+    "bad_cpus": head("--num-cpus", "many"),
+    "bad_label": head("--labels", "zone"),
+    "bad_grace": command("stop", "--grace", "10"),
+    "more_gpus_than_nvml": fake_gpus(2),
+    "gpus_without_driver": lambda home: head("--num-gpus", "1")(with_env(home, RAYO_NVML_PATH="/nonexistent/libnvidia-ml.so.1")),
+    "no_such_interface": command("start", "--head", "--interface", "nope0"),
+    "no_such_ip": command("start", "--head", "--node-ip", "192.0.2.1"),
+    "unknown_setting": with_config('[nodes]\nsuspekt_after = "2s"\n'),
+    "bad_setting": with_config("[nodes]\nsuspect_after = 2\n"),
+    "missing_config": lambda home: head("--config", home.root / "none.toml")(home),
+    "home_in_the_way": home_in_the_way,
+    "home_not_writable": home_not_writable,
+    "disk_full": disk_full,
+    "path_too_long": path_too_long,
+    "port_taken": port_taken("--port"),
+    "http_port_taken": port_taken("--http-port"),
+    "no_token": join("192.0.2.1:6379", token=None),
+    "malformed_token": join("127.0.0.1:1", token="nonsense"),
+    "wrong_token": wrong_token,
+    "address_unresolved": join("no-such-host.invalid:6379"),
+    "address_refused": closed_port,
+    "address_silent": silent,
+    "not_rayo": not_rayo,
+    "unknown_id": in_cluster("why", "0123456789ab"),
+    "bad_filter": in_cluster("list", "nodes", "--filter", "stat=alive"),
+    "head_gone": head_gone,
+}
+
+
+@pytest.fixture
+def place(home):
+    home.closers = []
+    yield home
+    for close in reversed(home.closers):
+        close()
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_row(row, place):
+    name, _, codes, text, next_step = row
+    result = INPUTS[name](place)
+    assert str(result.code) in codes.split(", "), repr(result)
+    what, step = result.error
+    assert fits(text, what), f"{text}\n{result!r}"
+    assert fits(next_step, step), f"{next_step}\n{result!r}"
+    errors = [line for line in result.err.splitlines() if line.startswith("rayo: ") and line != f"rayo: {what}"]
+    assert result.code in (3,) or not errors or all("taken by" in line or "using" in line for line in errors), repr(result)
+
+
+def test_every_row_has_its_input_and_every_input_its_row():
+    assert sorted(INPUTS) == sorted(row[0] for row in rows())
