@@ -31,7 +31,8 @@ std::string size_pair(int64_t used, int64_t total) { return total <= 0 ? "-" : c
 
 std::string resources_text(const proto::Resources& resources) {
   std::vector<std::string> parts;
-  for (const auto& [name, amount] : rpc::from_proto(resources).amounts()) {
+  base::Resources held = rpc::from_proto(resources);
+  for (const auto& [name, amount] : held.amounts()) {
     std::string value = name == "memory" ? base::format_size(amount.units / base::Amount::kScale) : amount.text();
     parts.push_back(cat(name, ": ", value));
   }
@@ -60,7 +61,8 @@ std::string node_name(const proto::NodeInfo& node) { return cat(node.hostname(),
 // Custom resources and labels: what the columns do not hold.
 std::string extras(const proto::NodeInfo& node) {
   std::vector<std::string> parts;
-  for (const auto& [name, amount] : rpc::from_proto(node.total()).amounts()) {
+  base::Resources total = rpc::from_proto(node.total());
+  for (const auto& [name, amount] : total.amounts()) {
     if (name == "cpu" || name == "gpu" || name == "memory" || name == "object_store") continue;
     parts.push_back(cat(name, " ", amount_of(node.free(), name).text(), "/", amount.text()));
   }
