@@ -15,6 +15,9 @@
 //     static Money decode(rayo::Decoder& in) { return Money(rayo::decode<int64_t>(in)); }
 //   };
 //
+// (g++ 12 fails with an internal error on an aggregate whose member is initialised in place with a list of texts, as in
+// `std::set<std::string> names{"a"};`: fill it where the value is made.)
+//
 // Limits: nesting to 64 levels, 2^32 items in one container. Decoding never trusts its input: whatever the bytes are, it ends with a
 // value or with TypeMismatch. An Encoder or Decoder belongs to one thread and to one value.
 #pragma once

@@ -68,7 +68,6 @@ struct InitOptions {
   // Of a cluster of this program's own.
   std::optional<double> num_cpus{};  // empty: what the machine and its cgroup allow
   std::map<std::string, double> resources{};
-  bool log_to_driver = true;  // what workers print appears on this program's stderr and stdout
 };
 
 enum class NodeState : uint8_t { kAlive, kSuspect, kDraining, kDead };

@@ -1,0 +1,107 @@
+// init({.in_process = true}): the whole of Rayo in this process, for unit tests and debuggers. Values are encoded and decoded as
+// between processes, so what cannot travel fails here too. An actor is a thread with a mailbox; tasks run on a small pool, and
+// on the thread that waits for them. Order of calls, errors with type and stack, time-outs, names, kill and reference counts
+// are those of a cluster; placement is not: every resource is there.
+//
+// One lock guards everything (Invariants below); user code and the decoding of values run without it.
+//  1. What is counted in Object and Call is counted once per mention; at 0 it is gone.
+//  2. An object becomes ready once; its value never changes after.
+//  3. A task is queued when its last ref is ready; an actor's next call waits for its own refs, so that order holds.
+//  4. `active_` counts the tasks that run and do not wait: at most `limit_` are begun.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/api/in_process_state.h"
+
+namespace rayo::api {
+
+class InProcess final : public internal::Backend {
+ public:
+  explicit InProcess(const InitOptions& options);
+  ~InProcess() override;
+
+  // Ends actors and tasks and waits for the user code that runs; then every call throws Unavailable.
+  void shutdown();
+
+  internal::ObjectHandle call(const ActorId& actor, const internal::CallRequest& request) override;
+  internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
+  ActorId spawn(const ActorOptions& options, std::string_view class_name,
+                const internal::CallRequest& constructor) override;
+  internal::ObjectHandle put(internal::Bytes value, std::span<const internal::ObjectHandle> inner_refs,
+                             std::span<const ActorId> inner_actors) override;
+  bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
+           void* context) override;
+  size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
+              std::vector<bool>& ready) override;
+  internal::ObjectHandle adopt(const ObjectId& id) override;
+  void retain(const internal::ObjectHandle& object) override;
+  void release(const internal::ObjectHandle& object) override;
+  void retain_actor(const ActorId& actor) override;
+  void release_actor(const ActorId& actor) override;
+  internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
+  void kill_actor(const ActorId& actor) override;
+  void begin_blocking() override;
+  void end_blocking() override;
+  std::vector<NodeRecord> nodes() override;
+  ContextRecord context() override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using Until = std::optional<internal::Clock::time_point>;
+  class Waiting;
+
+  // Everything below wants the lock held.
+  void check_running() const;
+  Object* new_object();
+  void drop(Object* object);  // one count less
+  void drop_actor(const ActorId& id);
+  void complete(Object* object, Object&& outcome);  // takes value or error and what is inside of it
+  void fail(Object* object, ErrorRecord error);
+  std::unique_ptr<Call> new_call(const internal::CallRequest& request, Actor* actor);
+  void end_call(std::unique_ptr<Call> call);
+  Actor& actor_of(const ActorId& id);
+
+  // in_process_run.cc: these run user code and give the lock up meanwhile.
+  std::optional<ErrorRecord> run(Lock& lock, Call& call, Runner& runner);
+  void run_task(Lock& lock, std::unique_ptr<Call> call);
+  void queue_task(std::unique_ptr<Call> call);
+  void want_thread();
+  void serve_tasks();              // a pool thread
+  void help(Lock& lock, const Object* object);  // runs the queued task that makes it, here
+  void serve_actor(Actor& actor);  // an actor's thread
+  void construct(Lock& lock, Actor& actor);
+  bool await_refs(Lock& lock, Call& call);
+  void end_actor(Actor& actor, ErrorRecord death);
+  void check_deadlock(const Object* object) const;  // throws Deadlock
+  bool wait_on(Lock& lock, Object* object, const Until& until);
+  void join_finished(Lock& lock);
+
+  std::mutex lock_;
+  std::condition_variable changed_;  // an object is ready, a runner was stopped, a thread is finished
+  std::condition_variable task_wake_;
+  bool running_ = true;
+  const ContextRecord context_;  // outside actors
+  const size_t limit_;
+  size_t active_ = 0;
+  size_t idle_ = 0;              // pool threads that wait for a task
+  uint64_t next_object_ = 0;
+  std::unordered_map<ObjectId, std::unique_ptr<Object>> objects_;
+  std::unordered_map<ActorId, std::unique_ptr<Actor>> actors_;
+  std::map<std::pair<std::string, std::string>, ActorId> names_;    // by namespace and name
+  std::deque<std::unique_ptr<Call>> tasks_;                         // their refs are ready
+  std::unordered_map<Call*, std::unique_ptr<Call>> waiting_tasks_;  // theirs are not
+  std::vector<std::thread> pool_;
+  std::vector<std::thread> finished_;  // threads of actors that have ended
+};
+
+}  // namespace rayo::api

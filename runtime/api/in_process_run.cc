@@ -1,0 +1,322 @@
+// The part of InProcess that runs user code: pool threads, actors' threads, and waiting.
+#include <algorithm>
+
+#include "runtime/api/in_process.h"
+#include "runtime/base/invoke.h"
+#include "runtime/base/text.h"
+
+namespace rayo::api {
+
+using internal::ObjectHandle;
+using internal::ValueView;
+
+namespace {
+
+constexpr size_t kMaxPool = 256;  // threads; tasks that wait for tasks take one each
+
+thread_local Runner* t_runner = nullptr;
+
+class RunnerScope {
+ public:
+  explicit RunnerScope(Runner& runner) : outer_(std::exchange(t_runner, &runner)) {}
+  ~RunnerScope() { t_runner = outer_; }
+  RunnerScope(const RunnerScope&) = delete;
+  RunnerScope& operator=(const RunnerScope&) = delete;
+
+ private:
+  Runner* outer_;
+};
+
+bool runs_task() { return t_runner != nullptr && t_runner->actor == nullptr; }
+
+}  // namespace
+
+// A task that waits lends its place (invariant 4). Made and ended with the lock held.
+class InProcess::Waiting {
+ public:
+  Waiting(InProcess& world, const Object* object) : world_(world), lends_(runs_task()) {
+    if (t_runner != nullptr) t_runner->blocked_on = object;
+    if (!lends_) return;
+    --world_.active_;
+    if (!world_.tasks_.empty()) world_.want_thread();
+  }
+  ~Waiting() {
+    if (t_runner != nullptr) t_runner->blocked_on = nullptr;
+    if (lends_) ++world_.active_;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  InProcess& world_;
+  const bool lends_;
+};
+
+std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner) {
+  std::vector<ValueView> refs;
+  for (const Object* ref : call.refs) refs.push_back({ref->value, ref->error ? &*ref->error : nullptr});
+  Object outcome;
+  std::vector<ObjectHandle> inner;
+  internal::Invocation invocation{.self = call.actor == nullptr ? nullptr : call.actor->self, .arguments = call.arguments,
+                                  .refs = refs, .result = &outcome.value, .result_refs = &inner,
+                                  .result_actors = &outcome.inner_actors};
+  call.runner = &runner;
+  lock.unlock();
+  std::optional<ErrorRecord> error;
+  {
+    RunnerScope scope(runner);
+    error = base::invoke(*call.function, invocation);
+  }
+  lock.lock();
+  call.runner = nullptr;
+  if (call.result == nullptr) {
+    call.actor->self = invocation.constructed;
+    return error;
+  }
+  for (const ObjectHandle& ref : inner) outcome.inner.push_back(static_cast<Object*>(ref.slot));
+  outcome.error = std::move(error);
+  if (running_) complete(call.result, std::move(outcome));
+  return std::nullopt;
+}
+
+// ---- tasks ----
+
+void InProcess::queue_task(std::unique_ptr<Call> call) {
+  tasks_.push_back(std::move(call));
+  want_thread();
+}
+
+void InProcess::want_thread() {
+  if (active_ >= limit_) return;
+  if (idle_ >= tasks_.size() || pool_.size() >= kMaxPool) return task_wake_.notify_one();
+  pool_.emplace_back([this] { serve_tasks(); });
+}
+
+void InProcess::run_task(Lock& lock, std::unique_ptr<Call> call) {
+  Runner runner{.name = call->function->name};
+  ++active_;
+  run(lock, *call, runner);
+  --active_;
+  if (!running_) return;
+  end_call(std::move(call));
+  if (!tasks_.empty()) want_thread();
+}
+
+void InProcess::serve_tasks() {
+  Lock lock(lock_);
+  while (running_) {
+    if (tasks_.empty() || active_ >= limit_) {
+      ++idle_;
+      task_wake_.wait(lock);
+      --idle_;
+      continue;
+    }
+    std::unique_ptr<Call> call = std::move(tasks_.front());
+    tasks_.pop_front();
+    run_task(lock, std::move(call));
+  }
+}
+
+void InProcess::help(Lock& lock, const Object* object) {
+  auto queued = std::find_if(tasks_.begin(), tasks_.end(), [object](const auto& call) { return call.get() == object->producer; });
+  if (queued == tasks_.end()) return;
+  std::unique_ptr<Call> call = std::move(*queued);
+  tasks_.erase(queued);
+  Waiting waiting(*this, object);
+  run_task(lock, std::move(call));
+}
+
+// ---- actors ----
+
+void InProcess::serve_actor(Actor& actor) {
+  Lock lock(lock_);
+  RunnerScope scope(actor.runner);
+  construct(lock, actor);
+  while (true) {
+    actor.wake.wait(lock, [&] { return actor.death || !actor.mailbox.empty() || actor.count == 0; });
+    if (actor.death) break;
+    if (actor.mailbox.empty()) {
+      end_actor(actor, {.kind = ErrorKind::kActorDied, .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
+      break;
+    }
+    std::unique_ptr<Call> call = std::move(actor.mailbox.front());
+    actor.mailbox.pop_front();
+    actor.current = call.get();
+    if (await_refs(lock, *call)) run(lock, *call, actor.runner);
+    actor.current = nullptr;
+    if (running_) end_call(std::move(call));
+  }
+  if (void* self = std::exchange(actor.self, nullptr)) {
+    lock.unlock();
+    actor.constructor->destroy(self);
+    lock.lock();
+  }
+  finished_.push_back(std::move(actor.thread));
+  changed_.notify_all();
+  if (running_ && actor.count == 0) actors_.erase(ActorId(actor.id));
+}
+
+void InProcess::construct(Lock& lock, Actor& actor) {
+  Call& call = *actor.construction;
+  std::optional<ErrorRecord> error;
+  try {
+    for (Object* ref : call.refs) wait_on(lock, ref, {});
+    if (!actor.death) error = run(lock, call, actor.runner);
+  } catch (const Error& stopped) {
+    error = stopped.record();
+  }
+  if (error) {
+    DeathRecord death{.at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()), .node = context_.node,
+                      .kind = DeathKind::kStartFailed, .text = base::cat("its constructor failed: ", error->text)};
+    error->kind = ErrorKind::kActorDied;
+    error->text = base::cat("actor ", actor.runner.name, " is dead: ", death.text);
+    error->death = std::move(death);
+    end_actor(actor, *std::move(error));
+  }
+  if (running_) end_call(std::move(actor.construction));
+}
+
+bool InProcess::await_refs(Lock& lock, Call& call) {
+  try {
+    for (Object* ref : call.refs) wait_on(lock, ref, {});
+    return !call.result->ready;
+  } catch (const Error& error) {  // a deadlock, or the actor was ended
+    fail(call.result, error.record());
+    return false;
+  }
+}
+
+void InProcess::end_actor(Actor& actor, ErrorRecord death) {
+  if (actor.death) return;
+  actor.death = std::move(death);
+  actor.runner.stopped = true;
+  if (!actor.name.empty()) names_.erase({actor.name_space, actor.name});
+  if (actor.current != nullptr && actor.current->result != nullptr) fail(actor.current->result, *actor.death);
+  for (std::unique_ptr<Call>& call : std::exchange(actor.mailbox, {})) {
+    fail(call->result, *actor.death);
+    if (running_) end_call(std::move(call));
+  }
+  actor.wake.notify_one();
+  changed_.notify_all();
+}
+
+void InProcess::join_finished(Lock& lock) {
+  std::vector<std::thread> finished = std::move(finished_);
+  finished_.clear();
+  lock.unlock();
+  for (std::thread& thread : finished) thread.join();
+  lock.lock();
+}
+
+// ---- waiting ----
+
+void InProcess::check_deadlock(const Object* object) const {
+  if (t_runner == nullptr) return;
+  std::string path = t_runner->name;
+  for (const Object* at = object; at != nullptr && !at->ready && at->producer != nullptr;) {
+    const Call& call = *at->producer;
+    const Runner* runner = call.actor == nullptr ? call.runner : &call.actor->runner;
+    path = base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
+    if (runner == t_runner) {
+      throw Deadlock({.kind = ErrorKind::kDeadlock, .text = base::cat("get would wait for ever: ", path),
+                      .next_step = "return the ObjectRef instead of waiting for it, or call the method directly"});
+    }
+    if (runner != nullptr) {
+      at = runner->blocked_on;
+    } else {
+      auto pending = std::find_if(call.refs.begin(), call.refs.end(), [](const Object* ref) { return !ref->ready; });
+      at = pending == call.refs.end() ? nullptr : *pending;
+    }
+  }
+}
+
+bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
+  if (object->ready) return true;
+  check_deadlock(object);
+  if (!until) help(lock, object);
+  Waiting waiting(*this, object);
+  while (!object->ready) {
+    if (t_runner != nullptr && t_runner->stopped) {
+      throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
+    }
+    check_running();
+    const auto now = internal::Clock::now();
+    if (object->deadline && now >= *object->deadline) {
+      fail(object, {.kind = ErrorKind::kTimeout, .text = "the call did not end within its time"});
+      break;
+    }
+    if (until && now >= *until) return false;
+    Until wake = until;
+    if (object->deadline) wake = wake ? std::min(*wake, *object->deadline) : *object->deadline;
+    if (wake) changed_.wait_until(lock, *wake);
+    else changed_.wait(lock);
+  }
+  return true;
+}
+
+namespace {
+// Overflow-safe: more than a century is for ever.
+std::optional<internal::Clock::time_point> until(std::chrono::nanoseconds timeout) {
+  if (timeout.count() < 0 || timeout > std::chrono::hours(24 * 365 * 100)) return std::nullopt;
+  return internal::Clock::now() + timeout;
+}
+}  // namespace
+
+bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout, internal::ValueReader read, void* context) {
+  Object* object = static_cast<Object*>(handle.slot);
+  Lock lock(lock_);
+  check_running();
+  if (!wait_on(lock, object, until(timeout))) return false;
+  ++object->count;  // the reader looks at it without the lock
+  lock.unlock();
+  const auto unpin = [&](InProcess* world) {
+    Lock again(world->lock_);
+    if (world->running_) world->drop(object);
+  };
+  std::unique_ptr<InProcess, decltype(unpin)> pin(this, unpin);
+  read(context, {object->value, object->error ? &*object->error : nullptr});
+  return true;
+}
+
+size_t InProcess::wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
+                       std::vector<bool>& ready) {
+  const auto end = until(timeout);
+  Lock lock(lock_);
+  check_running();
+  Waiting waiting(*this, nullptr);
+  while (true) {
+    size_t found = 0;
+    for (size_t i = 0; i < objects.size(); ++i) {
+      ready[i] = static_cast<Object*>(objects[i].slot)->ready;
+      found += ready[i];
+    }
+    if (found >= count || (end && internal::Clock::now() >= *end)) return found;
+    check_running();
+    if (t_runner != nullptr && t_runner->stopped) return found;
+    if (end) changed_.wait_until(lock, *end);
+    else changed_.wait(lock);
+  }
+}
+
+void InProcess::begin_blocking() {
+  Lock lock(lock_);
+  if (!runs_task()) return;
+  --active_;
+  if (!tasks_.empty()) want_thread();
+}
+
+void InProcess::end_blocking() {
+  Lock lock(lock_);
+  if (runs_task()) ++active_;
+}
+
+ContextRecord InProcess::context() {
+  ContextRecord context = context_;
+  if (t_runner != nullptr && t_runner->actor != nullptr) {
+    context.actor = t_runner->actor->id;
+    context.incarnation = 1;
+  }
+  return context;
+}
+
+}  // namespace rayo::api

@@ -1,0 +1,111 @@
+// What <rayo/runtime.h> declares. The one current session of the process stands here.
+#include <rayo/runtime.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <rayo/internal/registry.h>
+
+#include "runtime/api/current.h"
+#include "runtime/api/in_process.h"
+#include "runtime/api/session.h"
+#include "runtime/base/text.h"
+
+namespace rayo {
+namespace api {
+namespace {
+
+class InProcessSession final : public Session {
+ public:
+  explicit InProcessSession(const InitOptions& options) : world_(options) {}
+  internal::Backend& backend() override { return world_; }
+  void end() override { world_.shutdown(); }
+
+ private:
+  InProcess world_;
+};
+
+constinit std::mutex g_lock;          // init and shutdown, one at a time
+constinit Session* g_session = nullptr;
+
+// Sessions that have ended stay: refs that are left compare their backend with the current one. Never destroyed.
+std::vector<std::unique_ptr<Session>>& ended_sessions() {
+  static auto* const sessions = new std::vector<std::unique_ptr<Session>>;
+  return *sessions;
+}
+
+// argv of a program whose init was not given it.
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<std::string> arguments = base::split(line, '\0');
+  if (!arguments.empty() && arguments.back().empty()) arguments.pop_back();
+  return arguments;
+}
+
+void check_registry() {
+  const std::string collision = internal::registry_collision();
+  if (collision.empty()) return;
+  throw Invalid({.kind = ErrorKind::kInvalid, .text = base::cat("two functions of this program have one identity: ", collision),
+                 .next_step = "give one of them another name (functions in anonymous namespaces of two files may not share one)"});
+}
+
+void start(const InitOptions& options, const std::vector<std::string>& arguments) {
+  check_registry();
+  std::lock_guard lock(g_lock);
+  if (g_session != nullptr) {
+    throw Invalid({.kind = ErrorKind::kInvalid, .text = "rayo::init was called twice",
+                   .next_step = "call rayo::shutdown() before a second rayo::init"});
+  }
+  std::unique_ptr<Session> session = std::make_unique<InProcessSession>(options);
+  static const int at_exit = std::atexit([] { shutdown(); });
+  static_cast<void>(at_exit);
+  static_cast<void>(arguments);
+  set_current_backend(&session->backend());
+  g_session = session.release();
+}
+
+}  // namespace
+}  // namespace api
+
+inline namespace v0 {
+
+void init(int argc, char** argv, const InitOptions& options) { api::start(options, {argv, argv + argc}); }
+
+void init(const InitOptions& options) { api::start(options, api::own_arguments()); }
+
+void shutdown() {
+  std::lock_guard lock(api::g_lock);
+  if (api::g_session == nullptr) return;
+  std::unique_ptr<api::Session> session(std::exchange(api::g_session, nullptr));
+  session->end();
+  api::set_current_backend(nullptr);
+  api::ended_sessions().push_back(std::move(session));
+}
+
+bool is_initialized() { return api::current_backend() != nullptr; }
+
+bool is_worker() {
+  const char* worker = std::getenv("RAYO_WORKER");
+  return worker != nullptr && *worker != '\0';
+}
+
+ContextRecord context() { return internal::backend().context(); }
+
+std::vector<NodeRecord> nodes() { return internal::backend().nodes(); }
+
+std::map<std::string, double> available_resources() {
+  std::map<std::string, double> available;
+  for (const NodeRecord& node : nodes()) {
+    if (node.state != NodeState::kAlive) continue;
+    for (const auto& [name, amount] : node.free) available[name] += amount;
+  }
+  return available;
+}
+
+}  // namespace v0
+}  // namespace rayo

@@ -1,0 +1,20 @@
+// What init made and shutdown ends: this process's part in a cluster, or a world of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rayo/internal/backend.h>
+
+namespace rayo::api {
+
+class Session {
+ public:
+  virtual ~Session() = default;
+  virtual internal::Backend& backend() = 0;
+  // From the thread of init or shutdown; then the backend refuses everything but releases.
+  virtual void end() = 0;
+};
+
+}  // namespace rayo::api
