@@ -44,15 +44,15 @@ const char* name_of(DeathKind kind);
 // How a process, actor or node ended. The same record is in `rayo list actors --json` and in the cluster's events.
 struct DeathRecord {
   std::chrono::sys_time<std::chrono::microseconds> at{};
-  NodeId node;
+  NodeId node{};
   int64_t pid = 0;
   DeathKind kind = DeathKind::kUnknown;
   int exit_code = 0;
   int signal = 0;
   bool core_dumped = false;
   int64_t rss_peak_bytes = 0;
-  std::string text;                         // one sentence
-  std::vector<std::string> last_log_lines;  // at most 20, oldest first
+  std::string text{};                         // one sentence
+  std::vector<std::string> last_log_lines{};  // at most 20, oldest first
 };
 
 // The closed set of kinds: a new one only where a program can react to it differently.
@@ -76,11 +76,11 @@ enum class ErrorKind : uint8_t {
 // An error as a value: what try_get() hands out and what travels between processes.
 struct ErrorRecord {
   ErrorKind kind = ErrorKind::kInternal;
-  std::string text;         // "WHAT: CAUSE"
-  std::string next_step;    // empty where nobody can do anything
-  std::string remote_type;  // of kTask: the type that was thrown, as C++ (or Python) spells it
-  std::string stack;        // of kTask: the place that threw, one frame a line
-  std::optional<DeathRecord> death;
+  std::string text{};         // "WHAT: CAUSE"
+  std::string next_step{};    // empty where nobody can do anything
+  std::string remote_type{};  // of kTask: the type that was thrown, as C++ (or Python) spells it
+  std::string stack{};        // of kTask: the place that threw, one frame a line
+  std::optional<DeathRecord> death{};
 };
 
 // Base of all errors of Rayo. what() is the text and, after a line break, "try: " and the next step.

@@ -1,0 +1,13 @@
+#pragma once
+#include <rayo/rayo.h>
+
+#include <string>
+#include <vector>
+
+struct Word {
+  std::string text;
+  int times = 0;
+};
+
+int triple(int n);
+rayo::ObjectRef<std::vector<Word>> repeat_remotely(const std::string& text, int times);
