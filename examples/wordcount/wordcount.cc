@@ -1,9 +1,7 @@
-// The most frequent words of a text: a task for each part of it counts (map), a named actor adds up (reduce). What the tasks count
-// goes from their nodes to the actor's and never comes by here.
+// The most frequent words of a text: a task for each part of it counts (map), a named actor adds up (reduce).
+// What the tasks count goes from their nodes to the actor's and never comes by here.
 //
 //   wordcount [TEXT, default /usr/share/common-licenses/GPL-3]
-#include <rayo/rayo.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -14,16 +12,21 @@
 #include <string>
 #include <vector>
 
+#include <rayo/rayo.h>
+
 using Counts = std::map<std::string, int64_t>;
 
 Counts count_words(const std::string& text, size_t begin, size_t end) {
   const auto in_word = [&](size_t i) { return std::isalpha(static_cast<unsigned char>(text[i])) != 0; };
-  while (begin > 0 && begin < end && in_word(begin - 1) && in_word(begin)) ++begin;  // the part before has this word
+  while (begin > 0 && begin < end && in_word(begin - 1) && in_word(begin))
+    ++begin;  // the part before has this word
   Counts counts;
   std::string word;
   for (size_t i = begin; i < text.size() && (i < end || (!word.empty() && in_word(i))); ++i) {
-    if (in_word(i)) word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(text[i]))));
-    else if (!word.empty()) ++counts[std::exchange(word, {})];
+    if (in_word(i))
+      word.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(text[i]))));
+    else if (!word.empty())
+      ++counts[std::exchange(word, {})];
   }
   if (!word.empty()) ++counts[word];
   return counts;
@@ -36,7 +39,8 @@ struct Tally {
   }
   std::vector<std::pair<std::string, int64_t>> top(size_t count) const {
     std::vector<std::pair<std::string, int64_t>> words(total.begin(), total.end());
-    std::stable_sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::stable_sort(words.begin(), words.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
     words.resize(std::min(count, words.size()));
     return words;
   }

@@ -1,6 +1,4 @@
 // Encoder and Decoder, what is not inline: memory, reading, and the words of TypeMismatch.
-#include <rayo/internal/cbor.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <new>
 
 #include <rayo/error.h>
+#include <rayo/internal/cbor.h>
 #include <rayo/internal/shape.h>
 #include <rayo/internal/value_codec.h>
 
@@ -56,12 +55,16 @@ void other_shape(const Decoder& in, const char* expected) {
   if (look.peek() == Major::kArray && look.array() > 0 && look.peek() == Major::kUnsigned) {
     const uint64_t hash = look.unsigned_integer();
     const char* name = find_shape(hash);
-    if (name == nullptr) found = base::cat("a type that this program does not use, or another version of it");
-    else if (std::string_view(name) == expected) found = base::cat("another '", name, "' (its members differ)");
-    else found = base::cat("a '", name, "'");
-    throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
-                        .text = base::cat("a value does not fit '", expected, "': it is ", found),
-                        .next_step = "ask for the type that was put in; both ends must run the same program"});
+    if (name == nullptr)
+      found = base::cat("a type that this program does not use, or another version of it");
+    else if (std::string_view(name) == expected)
+      found = base::cat("another '", name, "' (its members differ)");
+    else
+      found = base::cat("a '", name, "'");
+    throw TypeMismatch(
+        {.kind = ErrorKind::kTypeMismatch,
+         .text = base::cat("a value does not fit '", expected, "': it is ", found),
+         .next_step = "ask for the type that was put in; both ends must run the same program"});
   }
   look.mismatch(base::cat("a '", expected, "'"));
 }
@@ -69,7 +72,8 @@ void other_shape(const Decoder& in, const char* expected) {
 }  // namespace internal
 
 void Encoder::too_deep() {
-  throw Invalid({.kind = ErrorKind::kInvalid, .text = "a value cannot travel: it is nested more than 64 levels deep",
+  throw Invalid({.kind = ErrorKind::kInvalid,
+                 .text = "a value cannot travel: it is nested more than 64 levels deep",
                  .next_step = "flatten it: keep the nodes in a vector and refer to them by index"});
 }
 
@@ -79,7 +83,8 @@ void Encoder::inner_actor(const ActorId& actor) { actors_.push_back(actor); }
 namespace {
 
 const char* kind_name(std::byte first) {
-  static constexpr const char* kNames[] = {"an integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a simple value"};
+  static constexpr const char* kNames[] = {
+      "an integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a simple value"};
   const unsigned value = static_cast<unsigned>(first);
   if (value == 0xf4 || value == 0xf5) return "a bool";
   if (value == 0xf6) return "null";
@@ -101,10 +106,11 @@ double half_to_double(uint64_t half) {
 
 void Decoder::mismatch(std::string_view what) const {
   const std::string_view target = target_.empty() ? std::string_view("what is asked for") : target_;
-  throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
-                      .text = base::cat("a value does not fit '", target, "': expected ", what, ", found ",
-                                        at_ == end_ ? "the end" : kind_name(*at_), " (byte ", position(), ")"),
-                      .next_step = "ask for the type that was put in; both ends must run the same program"});
+  throw TypeMismatch(
+      {.kind = ErrorKind::kTypeMismatch,
+       .text = base::cat("a value does not fit '", target, "': expected ", what, ", found ",
+                         at_ == end_ ? "the end" : kind_name(*at_), " (byte ", position(), ")"),
+       .next_step = "ask for the type that was put in; both ends must run the same program"});
 }
 
 void Decoder::finish() const {
@@ -137,7 +143,8 @@ int64_t Decoder::integer() {
   const Decoder start = *this;
   const bool negative = peek() == Major::kNegative;
   const uint64_t value = head_of(negative ? Major::kNegative : Major::kUnsigned, "an integer");
-  if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) start.mismatch("an integer of 64 bits with sign");
+  if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    start.mismatch("an integer of 64 bits with sign");
   return negative ? ~static_cast<int64_t>(value) : static_cast<int64_t>(value);
 }
 

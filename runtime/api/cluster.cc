@@ -48,7 +48,8 @@ std::string find_token(const base::Session* session) {
   return token.ok() ? std::string(base::trim(*token)) : std::string();
 }
 
-base::StatusOr<std::unique_ptr<worker::Process>> connect_here(worker::DriverTarget target, const base::Session& session) {
+base::StatusOr<std::unique_ptr<worker::Process>> connect_here(worker::DriverTarget target,
+                                                              const base::Session& session) {
   const base::NodeFiles* node = session.local_raylet();
   if (node == nullptr) {  // only the head stands on this machine
     target.host_port = session.address;
@@ -60,16 +61,18 @@ base::StatusOr<std::unique_ptr<worker::Process>> connect_here(worker::DriverTarg
 }
 
 // A cluster of other machines, or of another user of this one.
-base::StatusOr<std::unique_ptr<worker::Process>> connect_there(worker::DriverTarget target, const std::string& address) {
+base::StatusOr<std::unique_ptr<worker::Process>> connect_there(worker::DriverTarget target,
+                                                               const std::string& address) {
   target.token = find_token(nullptr);
-  base::Status last = base::failed(absl::StatusCode::kInvalidArgument, base::cat("'", address, "' names no address"),
-                                   "write HOST:PORT");
+  base::Status last = base::failed(absl::StatusCode::kInvalidArgument,
+                                   base::cat("'", address, "' names no address"), "write HOST:PORT");
   for (const std::string& one : base::split(address, ',')) {
     target.host_port = base::trim(one);
     auto process = worker::Process::connect(target);
     if (process.ok()) return process;
     last = process.status();
-    if (last.code() != absl::StatusCode::kUnavailable && last.code() != absl::StatusCode::kDeadlineExceeded) break;
+    if (last.code() != absl::StatusCode::kUnavailable && last.code() != absl::StatusCode::kDeadlineExceeded)
+      break;
   }
   return last;
 }

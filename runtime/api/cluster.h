@@ -1,4 +1,5 @@
-// init without in_process: which cluster this program belongs to, and how it gets there (design.md, section 6).
+// init without in_process: which cluster this program belongs to, and how it gets there (design.md, section
+// 6).
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace rayo::api {
 
-// In this order: the address of the options or of RAYO_ADDRESS; the one live session of this home; a cluster of this program's
-// own. Throws a subclass of rayo::Error that names what was tried.
+// In this order: the address of the options or of RAYO_ADDRESS; the one live session of this home; a cluster
+// of this program's own. Throws a subclass of rayo::Error that names what was tried.
 std::unique_ptr<Session> join_cluster(const InitOptions& options, const std::vector<std::string>& arguments);
 
 }  // namespace rayo::api

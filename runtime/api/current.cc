@@ -1,9 +1,8 @@
 #include "runtime/api/current.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstring>
+#include <pthread.h>
 
 #include <rayo/actor.h>
 #include <rayo/internal/entry.h>
@@ -43,10 +42,12 @@ Backend& backend() {
   if (Backend* current = api::current_backend()) [[likely]]
     return *current;
   if (api::g_forked) {
-    throw Unavailable({.kind = ErrorKind::kUnavailable, .text = "Rayo cannot be used in a child of fork()",
+    throw Unavailable({.kind = ErrorKind::kUnavailable,
+                       .text = "Rayo cannot be used in a child of fork()",
                        .next_step = "start another program with exec, or call rayo::remote in the parent"});
   }
-  throw Unavailable({.kind = ErrorKind::kUnavailable, .text = "Rayo is not running in this process",
+  throw Unavailable({.kind = ErrorKind::kUnavailable,
+                     .text = "Rayo is not running in this process",
                      .next_step = "call rayo::init(argc, argv) at the beginning of main"});
 }
 
@@ -62,10 +63,12 @@ void CountedRef::release() const {
 
 void CountedRef::refuse() const {
   if (backend_ == nullptr) {
-    throw Invalid({.kind = ErrorKind::kInvalid, .text = "an empty ObjectRef was used: it refers to nothing",
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "an empty ObjectRef was used: it refers to nothing",
                    .next_step = "use the ref that call, remote or put answered"});
   }
-  throw Unavailable({.kind = ErrorKind::kUnavailable, .text = "an ObjectRef was used after its session had ended",
+  throw Unavailable({.kind = ErrorKind::kUnavailable,
+                     .text = "an ObjectRef was used after its session had ended",
                      .next_step = "get values before rayo::shutdown()"});
 }
 
@@ -84,11 +87,13 @@ bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueRe
 
 void throw_timeout(const ObjectId& object, std::chrono::nanoseconds timeout) {
   throw Timeout({.kind = ErrorKind::kTimeout,
-                 .text = base::cat("get of object ", object.hex(), ": not there after ", base::format_duration(timeout)),
+                 .text = base::cat("get of object ", object.hex(), ": not there after ",
+                                   base::format_duration(timeout)),
                  .next_step = "`rayo why` with its id says what it waits for; or give get() more time"});
 }
 
-std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count, std::chrono::nanoseconds timeout) {
+std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count,
+                               std::chrono::nanoseconds timeout) {
   Backend& current = backend();
   std::vector<ObjectHandle> handles;
   handles.reserve(objects.size());
@@ -136,10 +141,12 @@ void CountedActor::release() const {
 
 void CountedActor::refuse() const {
   if (backend_ == nullptr) {
-    throw Invalid({.kind = ErrorKind::kInvalid, .text = "an empty ActorHandle was used: it names no actor",
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "an empty ActorHandle was used: it names no actor",
                    .next_step = "use the handle that spawn or actor answered"});
   }
-  throw Unavailable({.kind = ErrorKind::kUnavailable, .text = "an ActorHandle was used after its session had ended",
+  throw Unavailable({.kind = ErrorKind::kUnavailable,
+                     .text = "an ActorHandle was used after its session had ended",
                      .next_step = "spawn the actor again after rayo::init"});
 }
 
@@ -165,14 +172,16 @@ CountedActor decode_actor(Decoder& in) {
   return CountedActor(current, id);
 }
 
-CountedActor find_named_actor(std::string_view name, std::string_view name_space, std::string_view class_name) {
+CountedActor find_named_actor(std::string_view name, std::string_view name_space,
+                              std::string_view class_name) {
   Backend& current = backend();
   ActorRecord record = current.find_actor(name, name_space);
   CountedActor found(current, record.id);
   if (record.class_name != class_name) {
-    throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
-                        .text = base::cat("actor '", name, "' is a '", record.class_name, "', not a '", class_name, "'"),
-                        .next_step = base::cat("ask for rayo::actor<", record.class_name, ">(\"", name, "\")")});
+    throw TypeMismatch(
+        {.kind = ErrorKind::kTypeMismatch,
+         .text = base::cat("actor '", name, "' is a '", record.class_name, "', not a '", class_name, "'"),
+         .next_step = base::cat("ask for rayo::actor<", record.class_name, ">(\"", name, "\")")});
   }
   return found;
 }

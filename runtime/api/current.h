@@ -1,8 +1,8 @@
-// The backend of this process: none before init and after shutdown. What the public headers call without a template stands in
-// current.cc: it reaches the backend through here.
+// The backend of this process: none before init and after shutdown. What the public headers call without a
+// template stands in current.cc: it reaches the backend through here.
 //
-// A backend outlives its session: refs and handles that are left after shutdown compare their backend with the current one and
-// then keep away from it.
+// A backend outlives its session: refs and handles that are left after shutdown compare their backend with
+// the current one and then keep away from it.
 #pragma once
 
 #include <rayo/internal/backend.h>

@@ -1,8 +1,7 @@
 #include "runtime/api/in_process.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <unistd.h>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
@@ -43,7 +42,8 @@ size_t cpu_limit(const InitOptions& options) {
 
 }  // namespace
 
-InProcess::InProcess(const InitOptions& options) : context_(make_context(options)), limit_(cpu_limit(options)) {}
+InProcess::InProcess(const InitOptions& options)
+    : context_(make_context(options)), limit_(cpu_limit(options)) {}
 
 InProcess::~InProcess() { shutdown(); }
 
@@ -51,7 +51,8 @@ void InProcess::shutdown() {
   Lock lock(lock_);
   if (!running_) return;
   running_ = false;
-  const ErrorRecord ended{.kind = ErrorKind::kUnavailable, .text = "the session has ended: rayo::shutdown() was called"};
+  const ErrorRecord ended{.kind = ErrorKind::kUnavailable,
+                          .text = "the session has ended: rayo::shutdown() was called"};
   for (auto& [id, actor] : actors_) {
     ErrorRecord death = ended;
     end_actor(*actor, std::move(death));
@@ -65,7 +66,8 @@ void InProcess::shutdown() {
   changed_.notify_all();
   task_wake_.notify_all();
   changed_.wait(lock, [this] {
-    return std::none_of(actors_.begin(), actors_.end(), [](const auto& entry) { return entry.second->thread.joinable(); });
+    return std::none_of(actors_.begin(), actors_.end(),
+                        [](const auto& entry) { return entry.second->thread.joinable(); });
   });
   join_finished(lock);
   std::vector<std::thread> pool = std::move(pool_);
@@ -80,7 +82,8 @@ void InProcess::shutdown() {
 
 void InProcess::check_running() const {
   if (running_) return;
-  throw Unavailable({.kind = ErrorKind::kUnavailable, .text = "the session has ended: rayo::shutdown() was called",
+  throw Unavailable({.kind = ErrorKind::kUnavailable,
+                     .text = "the session has ended: rayo::shutdown() was called",
                      .next_step = "call rayo::init again"});
 }
 
@@ -133,7 +136,8 @@ void InProcess::fail(Object* object, ErrorRecord error) {
   complete(object, std::move(outcome));
 }
 
-ObjectHandle InProcess::put(Bytes value, std::span<const ObjectHandle> inner_refs, std::span<const ActorId> inner_actors) {
+ObjectHandle InProcess::put(Bytes value, std::span<const ObjectHandle> inner_refs,
+                            std::span<const ActorId> inner_actors) {
   Lock lock(lock_);
   check_running();
   Object* object = new_object();
@@ -155,7 +159,8 @@ ObjectHandle InProcess::adopt(const ObjectId& id) {
   check_running();
   auto found = objects_.find(id);
   if (found == objects_.end()) {
-    throw ObjectLost({.kind = ErrorKind::kObjectLost, .text = base::cat("object ", id.hex(), " is gone: nobody held it any more")});
+    throw ObjectLost({.kind = ErrorKind::kObjectLost,
+                      .text = base::cat("object ", id.hex(), " is gone: nobody held it any more")});
   }
   ++found->second->count;
   return {id, found->second.get()};
@@ -177,7 +182,8 @@ std::unique_ptr<Call> InProcess::new_call(const CallRequest& request, Actor* act
   auto call = std::make_unique<Call>();
   call->function = internal::find_function(request.function);
   if (call->function == nullptr) {
-    throw Invalid({.kind = ErrorKind::kInvalid, .text = "this program has no such function",
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "this program has no such function",
                    .next_step = "name it with rayo::expose<Class, &Class::method>"});
   }
   call->actor = actor;
@@ -251,18 +257,21 @@ ObjectHandle InProcess::submit(const TaskOptions&, const CallRequest& request) {
 Actor& InProcess::actor_of(const ActorId& id) {
   auto found = actors_.find(id);
   if (found == actors_.end())
-    throw ActorDied({.kind = ErrorKind::kActorDied, .text = base::cat("actor ", id.hex(), " is gone: nobody held it any more")});
+    throw ActorDied({.kind = ErrorKind::kActorDied,
+                     .text = base::cat("actor ", id.hex(), " is gone: nobody held it any more")});
   return *found->second;
 }
 
-ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) {
+ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_name,
+                         const CallRequest& constructor) {
   Lock lock(lock_);
   check_running();
   join_finished(lock);
   const std::string name_space = options.name_space.empty() ? context_.name_space : options.name_space;
   if (auto named = names_.find({name_space, options.name}); !options.name.empty() && named != names_.end()) {
     if (!options.get_if_exists) {
-      throw Invalid({.kind = ErrorKind::kInvalid, .text = base::cat("the name '", options.name, "' is taken by a living actor"),
+      throw Invalid({.kind = ErrorKind::kInvalid,
+                     .text = base::cat("the name '", options.name, "' is taken by a living actor"),
                      .next_step = "take another name, or set .get_if_exists"});
     }
     ++actor_of(named->second).count;
@@ -297,17 +306,22 @@ void InProcess::release_actor(const ActorId& id) {
 void InProcess::drop_actor(const ActorId& id) {
   Actor& actor = actor_of(id);
   if (--actor.count > 0) return;
-  if (actor.thread.joinable()) actor.wake.notify_one();  // ends once its mailbox is empty
-  else actors_.erase(id);
+  if (actor.thread.joinable())
+    actor.wake.notify_one();  // ends once its mailbox is empty
+  else
+    actors_.erase(id);
 }
 
 ActorRecord InProcess::find_actor(std::string_view name, std::string_view name_space) {
   Lock lock(lock_);
   check_running();
-  auto named = names_.find({std::string(name_space.empty() ? context_.name_space : name_space), std::string(name)});
+  auto named =
+      names_.find({std::string(name_space.empty() ? context_.name_space : name_space), std::string(name)});
   if (named == names_.end()) {
-    throw Invalid({.kind = ErrorKind::kInvalid, .text = base::cat("no living actor is called '", name, "'"),
-                   .next_step = "spawn it with that name and keep a handle: an actor ends with its last one"});
+    throw Invalid(
+        {.kind = ErrorKind::kInvalid,
+         .text = base::cat("no living actor is called '", name, "'"),
+         .next_step = "spawn it with that name and keep a handle: an actor ends with its last one"});
   }
   Actor& actor = actor_of(named->second);
   ++actor.count;
@@ -319,8 +333,12 @@ void InProcess::kill_actor(const ActorId& id) {
   check_running();
   Actor& actor = actor_of(id);
   DeathRecord death{.at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()),
-                    .node = context_.node, .pid = ::getpid(), .kind = DeathKind::kKilled, .text = "it was killed by rayo::kill"};
-  end_actor(actor, {.kind = ErrorKind::kActorDied, .text = base::cat("actor ", actor.runner.name, " is dead: ", death.text),
+                    .node = context_.node,
+                    .pid = ::getpid(),
+                    .kind = DeathKind::kKilled,
+                    .text = "it was killed by rayo::kill"};
+  end_actor(actor, {.kind = ErrorKind::kActorDied,
+                    .text = base::cat("actor ", actor.runner.name, " is dead: ", death.text),
                     .death = death});
 }
 

@@ -1,12 +1,14 @@
-// init({.in_process = true}): the whole of Rayo in this process, for unit tests and debuggers. Values are encoded and decoded as
-// between processes, so what cannot travel fails here too. An actor is a thread with a mailbox; tasks run on a small pool, and
-// on the thread that waits for them. Order of calls, errors with type and stack, time-outs, names, kill and reference counts
-// are those of a cluster; placement is not: every resource is there.
+// init({.in_process = true}): the whole of Rayo in this process, for unit tests and debuggers. Values are
+// encoded and decoded as between processes, so what cannot travel fails here too. An actor is a thread with a
+// mailbox; tasks run on a small pool, and on the thread that waits for them. Order of calls, errors with type
+// and stack, time-outs, names, kill and reference counts are those of a cluster; placement is not: every
+// resource is there.
 //
 // One lock guards everything (Invariants below); user code and the decoding of values run without it.
 //  1. What is counted in Object and Call is counted once per mention; at 0 it is gone.
 //  2. An object becomes ready once; its value never changes after.
-//  3. A task is queued when its last ref is ready; an actor's next call waits for its own refs, so that order holds.
+//  3. A task is queued when its last ref is ready; an actor's next call waits for its own refs, so that order
+//  holds.
 //  4. `active_` counts the tasks that run and do not wait: at most `limit_` are begun.
 #pragma once
 
@@ -76,9 +78,9 @@ class InProcess final : public internal::Backend {
   void run_task(Lock& lock, std::unique_ptr<Call> call);
   void queue_task(std::unique_ptr<Call> call);
   void want_thread();
-  void serve_tasks();              // a pool thread
+  void serve_tasks();                           // a pool thread
   void help(Lock& lock, const Object* object);  // runs the queued task that makes it, here
-  void serve_actor(Actor& actor);  // an actor's thread
+  void serve_actor(Actor& actor);               // an actor's thread
   void construct(Lock& lock, Actor& actor);
   bool await_refs(Lock& lock, Call& call);
   void end_actor(Actor& actor, ErrorRecord death);
@@ -93,7 +95,7 @@ class InProcess final : public internal::Backend {
   const ContextRecord context_;  // outside actors
   const size_t limit_;
   size_t active_ = 0;
-  size_t idle_ = 0;              // pool threads that wait for a task
+  size_t idle_ = 0;  // pool threads that wait for a task
   uint64_t next_object_ = 0;
   std::unordered_map<ObjectId, std::unique_ptr<Object>> objects_;
   std::unordered_map<ActorId, std::unique_ptr<Actor>> actors_;

@@ -57,8 +57,11 @@ std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner
   for (const Object* ref : call.refs) refs.push_back({ref->value, ref->error ? &*ref->error : nullptr});
   Object outcome;
   std::vector<ObjectHandle> inner;
-  internal::Invocation invocation{.self = call.actor == nullptr ? nullptr : call.actor->self, .arguments = call.arguments,
-                                  .refs = refs, .result = &outcome.value, .result_refs = &inner,
+  internal::Invocation invocation{.self = call.actor == nullptr ? nullptr : call.actor->self,
+                                  .arguments = call.arguments,
+                                  .refs = refs,
+                                  .result = &outcome.value,
+                                  .result_refs = &inner,
                                   .result_actors = &outcome.inner_actors};
   call.runner = &runner;
   lock.unlock();
@@ -118,7 +121,8 @@ void InProcess::serve_tasks() {
 }
 
 void InProcess::help(Lock& lock, const Object* object) {
-  auto queued = std::find_if(tasks_.begin(), tasks_.end(), [object](const auto& call) { return call.get() == object->producer; });
+  auto queued = std::find_if(tasks_.begin(), tasks_.end(),
+                             [object](const auto& call) { return call.get() == object->producer; });
   if (queued == tasks_.end()) return;
   std::unique_ptr<Call> call = std::move(*queued);
   tasks_.erase(queued);
@@ -136,7 +140,9 @@ void InProcess::serve_actor(Actor& actor) {
     actor.wake.wait(lock, [&] { return actor.death || !actor.mailbox.empty() || actor.count == 0; });
     if (actor.death) break;
     if (actor.mailbox.empty()) {
-      end_actor(actor, {.kind = ErrorKind::kActorDied, .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
+      end_actor(actor,
+                {.kind = ErrorKind::kActorDied,
+                 .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
       break;
     }
     std::unique_ptr<Call> call = std::move(actor.mailbox.front());
@@ -166,8 +172,10 @@ void InProcess::construct(Lock& lock, Actor& actor) {
     error = stopped.record();
   }
   if (error) {
-    DeathRecord death{.at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()), .node = context_.node,
-                      .kind = DeathKind::kStartFailed, .text = base::cat("its constructor failed: ", error->text)};
+    DeathRecord death{.at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()),
+                      .node = context_.node,
+                      .kind = DeathKind::kStartFailed,
+                      .text = base::cat("its constructor failed: ", error->text)};
     error->kind = ErrorKind::kActorDied;
     error->text = base::cat("actor ", actor.runner.name, " is dead: ", death.text);
     error->death = std::move(death);
@@ -216,15 +224,19 @@ void InProcess::check_deadlock(const Object* object) const {
   for (const Object* at = object; at != nullptr && !at->ready && at->producer != nullptr;) {
     const Call& call = *at->producer;
     const Runner* runner = call.actor == nullptr ? call.runner : &call.actor->runner;
-    path = base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
+    path =
+        base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
     if (runner == t_runner) {
-      throw Deadlock({.kind = ErrorKind::kDeadlock, .text = base::cat("get would wait for ever: ", path),
-                      .next_step = "return the ObjectRef instead of waiting for it, or call the method directly"});
+      throw Deadlock(
+          {.kind = ErrorKind::kDeadlock,
+           .text = base::cat("get would wait for ever: ", path),
+           .next_step = "return the ObjectRef instead of waiting for it, or call the method directly"});
     }
     if (runner != nullptr) {
       at = runner->blocked_on;
     } else {
-      auto pending = std::find_if(call.refs.begin(), call.refs.end(), [](const Object* ref) { return !ref->ready; });
+      auto pending =
+          std::find_if(call.refs.begin(), call.refs.end(), [](const Object* ref) { return !ref->ready; });
       at = pending == call.refs.end() ? nullptr : *pending;
     }
   }
@@ -237,7 +249,8 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
   Waiting waiting(*this, object);
   while (!object->ready) {
     if (t_runner != nullptr && t_runner->stopped) {
-      throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
+      throw Cancelled(
+          {.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
     }
     check_running();
     const auto now = internal::Clock::now();
@@ -248,8 +261,10 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
     if (until && now >= *until) return false;
     Until wake = until;
     if (object->deadline) wake = wake ? std::min(*wake, *object->deadline) : *object->deadline;
-    if (wake) changed_.wait_until(lock, *wake);
-    else changed_.wait(lock);
+    if (wake)
+      changed_.wait_until(lock, *wake);
+    else
+      changed_.wait(lock);
   }
   return true;
 }
@@ -262,7 +277,8 @@ std::optional<internal::Clock::time_point> until(std::chrono::nanoseconds timeou
 }
 }  // namespace
 
-bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout, internal::ValueReader read, void* context) {
+bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout, internal::ValueReader read,
+                    void* context) {
   Object* object = static_cast<Object*>(handle.slot);
   Lock lock(lock_);
   check_running();
@@ -293,8 +309,10 @@ size_t InProcess::wait(std::span<const ObjectHandle> objects, size_t count, std:
     if (found >= count || (end && internal::Clock::now() >= *end)) return found;
     check_running();
     if (t_runner != nullptr && t_runner->stopped) return found;
-    if (end) changed_.wait_until(lock, *end);
-    else changed_.wait(lock);
+    if (end)
+      changed_.wait_until(lock, *end);
+    else
+      changed_.wait(lock);
   }
 }
 

@@ -1,5 +1,5 @@
-// What everything-in-one-process keeps of objects, calls and actors: plain data, guarded by InProcess's one lock, except where it
-// says otherwise.
+// What everything-in-one-process keeps of objects, calls and actors: plain data, guarded by InProcess's one
+// lock, except where it says otherwise.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ namespace rayo::api {
 struct Actor;
 struct Call;
 
-// A value or the place where one will be. It lives while it is counted: by refs of the user, by calls that take or make it, by
-// values that hold a ref to it.
+// A value or the place where one will be. It lives while it is counted: by refs of the user, by calls that
+// take or make it, by values that hold a ref to it.
 struct Object {
   ObjectId id;
   int64_t count = 0;
@@ -29,11 +29,11 @@ struct Object {
   // Once ready these never change: a reader that counts the object needs no lock.
   std::vector<std::byte> value;
   std::optional<ErrorRecord> error;
-  std::vector<Object*> inner;        // counted
-  std::vector<ActorId> inner_actors; // counted
+  std::vector<Object*> inner;         // counted
+  std::vector<ActorId> inner_actors;  // counted
   // Until ready.
-  Call* producer = nullptr;          // null: nobody, or a put
-  std::vector<Call*> dependents;     // tasks that wait for it
+  Call* producer = nullptr;                             // null: nobody, or a put
+  std::vector<Call*> dependents;                        // tasks that wait for it
   std::optional<internal::Clock::time_point> deadline;  // of the call that makes it
 };
 
@@ -48,27 +48,27 @@ struct Runner {
 struct Call {
   const internal::Function* function = nullptr;
   std::vector<std::byte> arguments;
-  std::vector<Object*> refs;         // counted; arguments that are refs
-  std::vector<Object*> inner;        // counted
-  std::vector<ActorId> inner_actors; // counted
-  Object* result = nullptr;          // counted; null for a constructor
-  Actor* actor = nullptr;            // null for a task
-  size_t waiting = 0;                // of a task: refs that are not ready
-  Runner* runner = nullptr;          // while it runs
+  std::vector<Object*> refs;          // counted; arguments that are refs
+  std::vector<Object*> inner;         // counted
+  std::vector<ActorId> inner_actors;  // counted
+  Object* result = nullptr;           // counted; null for a constructor
+  Actor* actor = nullptr;             // null for a task
+  size_t waiting = 0;                 // of a task: refs that are not ready
+  Runner* runner = nullptr;           // while it runs
 };
 
 struct Actor {
   ActorId id;
   std::string class_name;
-  std::string name;       // "" unnamed
+  std::string name;  // "" unnamed
   std::string name_space;
-  int64_t count = 0;      // handles
+  int64_t count = 0;  // handles
   Runner runner;
   const internal::Function* constructor = nullptr;
-  void* self = nullptr;   // touched by its thread alone
+  void* self = nullptr;  // touched by its thread alone
   std::unique_ptr<Call> construction;
   std::deque<std::unique_ptr<Call>> mailbox;
-  Call* current = nullptr;  // what its thread is at
+  Call* current = nullptr;           // what its thread is at
   std::optional<ErrorRecord> death;  // what its callers get; set: it takes no more calls
   std::condition_variable wake;
   std::thread thread;

@@ -1,18 +1,16 @@
 #include "runtime/api/local_cluster.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
+#include <spawn.h>
 #include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include <boost/json.hpp>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
@@ -86,12 +84,15 @@ base::Status failed_start(const Ended& ended) {
   std::string what, next_step;
   for (const std::string& line : base::split(ended.err, '\n')) {
     std::string_view text = base::trim(line);
-    if (text.starts_with("rayo: ")) what = text.substr(6);
-    else if (text.starts_with("try: ")) next_step = text.substr(5);
+    if (text.starts_with("rayo: "))
+      what = text.substr(6);
+    else if (text.starts_with("try: "))
+      next_step = text.substr(5);
   }
   if (what.empty()) what = cat("it ended with exit code ", ended.exit_code, ": ", base::trim(ended.err));
   if (next_step.empty()) next_step = "start a cluster with `rayo start --head` and run the program again";
-  return base::failed(absl::StatusCode::kUnavailable, cat("cannot start a cluster for this program: ", what), next_step);
+  return base::failed(absl::StatusCode::kUnavailable, cat("cannot start a cluster for this program: ", what),
+                      next_step);
 }
 
 std::vector<std::string> start_arguments(const InitOptions& options) {
@@ -116,7 +117,8 @@ base::Path find_rayo() {
     places.push_back(base::Path(given) / "rayo");
   }
   std::error_code error;
-  if (base::Path self = std::filesystem::read_symlink("/proc/self/exe", error); !error) places.push_back(self.parent_path() / "rayo");
+  if (base::Path self = std::filesystem::read_symlink("/proc/self/exe", error); !error)
+    places.push_back(self.parent_path() / "rayo");
   places.push_back(base::Path(RAYO_INSTALL_PREFIX) / "bin" / "rayo");
   const char* path = std::getenv("PATH");
   for (const std::string& folder : base::split(path == nullptr ? "" : path, ':')) {
@@ -130,8 +132,10 @@ base::StatusOr<LocalCluster> LocalCluster::start(const InitOptions& options) {
   LocalCluster cluster;
   cluster.rayo_ = find_rayo();
   if (cluster.rayo_.empty()) {
-    return base::failed(absl::StatusCode::kUnavailable, "no cluster runs here, and the program `rayo` to start one is not to be found",
-                        "put `rayo` on PATH or name it in RAYO_BIN; or start a cluster with `rayo start --head`");
+    return base::failed(
+        absl::StatusCode::kUnavailable,
+        "no cluster runs here, and the program `rayo` to start one is not to be found",
+        "put `rayo` on PATH or name it in RAYO_BIN; or start a cluster with `rayo start --head`");
   }
   RAYO_ASSIGN_OR_RETURN(Ended ended, run(cluster.rayo_, start_arguments(options)));
   if (ended.exit_code != 0) return failed_start(ended);
@@ -142,7 +146,8 @@ base::StatusOr<LocalCluster> LocalCluster::start(const InitOptions& options) {
   const boost::json::value* address = said == nullptr ? nullptr : said->if_contains("address");
   if (node_dir == nullptr || !node_dir->is_string() || address == nullptr || !address->is_string()) {
     return base::failed(absl::StatusCode::kUnavailable,
-                        cat("cannot start a cluster for this program: ", cluster.rayo_.string(), " answered '", base::trim(ended.out), "'"),
+                        cat("cannot start a cluster for this program: ", cluster.rayo_.string(),
+                            " answered '", base::trim(ended.out), "'"),
                         "is that `rayo` of this version? RAYO_BIN names another one");
   }
   cluster.node_.dir = std::string(node_dir->as_string());

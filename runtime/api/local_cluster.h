@@ -1,5 +1,5 @@
-// A cluster of one node that belongs to this program: started by `rayo start --head --local --owner-pid PID`, found by nobody else,
-// and ended with the program (its keepers watch the pid) or by stop().
+// A cluster of one node that belongs to this program: started by `rayo start --head --local --owner-pid PID`,
+// found by nobody else, and ended with the program (its keepers watch the pid) or by stop().
 //
 // Any thread; start takes about as long as `rayo start`.
 #pragma once
@@ -29,8 +29,8 @@ class LocalCluster {
   base::NodeFiles node_;
 };
 
-// Where `rayo` is: RAYO_BIN (the program or its folder), beside this program, in the prefix Rayo was installed in, on PATH; empty:
-// nowhere.
+// Where `rayo` is: RAYO_BIN (the program or its folder), beside this program, in the prefix Rayo was
+// installed in, on PATH; empty: nowhere.
 base::Path find_rayo();
 
 }  // namespace rayo::api

@@ -1,6 +1,4 @@
 // What <rayo/runtime.h> declares. The one current session of the process stands here.
-#include <rayo/runtime.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include <rayo/internal/registry.h>
+#include <rayo/runtime.h>
 
 #include "runtime/api/current.h"
 #include "runtime/api/in_process.h"
@@ -29,10 +28,11 @@ class InProcessSession final : public Session {
   InProcess world_;
 };
 
-constinit std::mutex g_lock;          // init and shutdown, one at a time
+constinit std::mutex g_lock;  // init and shutdown, one at a time
 constinit Session* g_session = nullptr;
 
-// Sessions that have ended stay: refs that are left compare their backend with the current one. Never destroyed.
+// Sessions that have ended stay: refs that are left compare their backend with the current one. Never
+// destroyed.
 std::vector<std::unique_ptr<Session>>& ended_sessions() {
   static auto* const sessions = new std::vector<std::unique_ptr<Session>>;
   return *sessions;
@@ -50,15 +50,18 @@ std::vector<std::string> own_arguments() {
 void check_registry() {
   const std::string collision = internal::registry_collision();
   if (collision.empty()) return;
-  throw Invalid({.kind = ErrorKind::kInvalid, .text = base::cat("two functions of this program have one identity: ", collision),
-                 .next_step = "give one of them another name (functions in anonymous namespaces of two files may not share one)"});
+  throw Invalid({.kind = ErrorKind::kInvalid,
+                 .text = base::cat("two functions of this program have one identity: ", collision),
+                 .next_step = "give one of them another name (functions in anonymous namespaces of two files "
+                              "may not share one)"});
 }
 
 void start(const InitOptions& options, const std::vector<std::string>& arguments) {
   check_registry();
   std::lock_guard lock(g_lock);
   if (g_session != nullptr) {
-    throw Invalid({.kind = ErrorKind::kInvalid, .text = "rayo::init was called twice",
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "rayo::init was called twice",
                    .next_step = "call rayo::shutdown() before a second rayo::init"});
   }
   std::unique_ptr<Session> session = std::make_unique<InProcessSession>(options);

@@ -1,4 +1,5 @@
-// The aggregates of this program: grows before main and at dlopen like the registry of functions (runtime/base/registry.cc).
+// The aggregates of this program: grows before main and at dlopen like the registry of functions
+// (runtime/base/registry.cc).
 #include <mutex>
 
 #include <rayo/internal/shape.h>

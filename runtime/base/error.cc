@@ -1,24 +1,35 @@
 // What <rayo/error.h> declares.
-#include <rayo/error.h>
-
 #include <utility>
+
+#include <rayo/error.h>
 
 namespace rayo {
 inline namespace v0 {
 
 const char* name_of(DeathKind kind) {
   switch (kind) {
-    case DeathKind::kUnknown: return "unknown";
-    case DeathKind::kExit: return "exit";
-    case DeathKind::kSignal: return "signal";
-    case DeathKind::kOutOfMemory: return "out_of_memory";
-    case DeathKind::kNodeLost: return "node_lost";
-    case DeathKind::kKilled: return "killed";
-    case DeathKind::kStartFailed: return "start_failed";
-    case DeathKind::kFenced: return "fenced";
-    case DeathKind::kDriverGone: return "driver_gone";
-    case DeathKind::kOutOfScope: return "out_of_scope";
-    case DeathKind::kStopped: return "stopped";
+    case DeathKind::kUnknown:
+      return "unknown";
+    case DeathKind::kExit:
+      return "exit";
+    case DeathKind::kSignal:
+      return "signal";
+    case DeathKind::kOutOfMemory:
+      return "out_of_memory";
+    case DeathKind::kNodeLost:
+      return "node_lost";
+    case DeathKind::kKilled:
+      return "killed";
+    case DeathKind::kStartFailed:
+      return "start_failed";
+    case DeathKind::kFenced:
+      return "fenced";
+    case DeathKind::kDriverGone:
+      return "driver_gone";
+    case DeathKind::kOutOfScope:
+      return "out_of_scope";
+    case DeathKind::kStopped:
+      return "stopped";
   }
   return "unknown";
 }
@@ -39,20 +50,33 @@ Error::Error(ErrorRecord record) {
 
 void throw_error(ErrorRecord record) {
   switch (record.kind) {
-    case ErrorKind::kInternal: throw Error(std::move(record));
+    case ErrorKind::kInternal:
+      throw Error(std::move(record));
     case ErrorKind::kTask:
-    case ErrorKind::kTaskSystem: throw TaskError(std::move(record));
-    case ErrorKind::kActorDied: throw ActorDied(std::move(record));
-    case ErrorKind::kObjectLost: throw ObjectLost(std::move(record));
-    case ErrorKind::kOutOfMemory: throw OutOfMemory(std::move(record));
-    case ErrorKind::kUnschedulable: throw Unschedulable(std::move(record));
-    case ErrorKind::kCancelled: throw Cancelled(std::move(record));
-    case ErrorKind::kTimeout: throw Timeout(std::move(record));
-    case ErrorKind::kUnavailable: throw Unavailable(std::move(record));
-    case ErrorKind::kBackpressure: throw Backpressure(std::move(record));
-    case ErrorKind::kDeadlock: throw Deadlock(std::move(record));
-    case ErrorKind::kTypeMismatch: throw TypeMismatch(std::move(record));
-    case ErrorKind::kInvalid: throw Invalid(std::move(record));
+    case ErrorKind::kTaskSystem:
+      throw TaskError(std::move(record));
+    case ErrorKind::kActorDied:
+      throw ActorDied(std::move(record));
+    case ErrorKind::kObjectLost:
+      throw ObjectLost(std::move(record));
+    case ErrorKind::kOutOfMemory:
+      throw OutOfMemory(std::move(record));
+    case ErrorKind::kUnschedulable:
+      throw Unschedulable(std::move(record));
+    case ErrorKind::kCancelled:
+      throw Cancelled(std::move(record));
+    case ErrorKind::kTimeout:
+      throw Timeout(std::move(record));
+    case ErrorKind::kUnavailable:
+      throw Unavailable(std::move(record));
+    case ErrorKind::kBackpressure:
+      throw Backpressure(std::move(record));
+    case ErrorKind::kDeadlock:
+      throw Deadlock(std::move(record));
+    case ErrorKind::kTypeMismatch:
+      throw TypeMismatch(std::move(record));
+    case ErrorKind::kInvalid:
+      throw Invalid(std::move(record));
   }
   throw Error(std::move(record));
 }

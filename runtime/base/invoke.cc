@@ -1,8 +1,7 @@
 #include "runtime/base/invoke.h"
 
-#include <cxxabi.h>
-
 #include <cstdlib>
+#include <cxxabi.h>
 #include <exception>
 #include <memory>
 #include <typeinfo>
@@ -15,7 +14,8 @@ namespace {
 
 std::string demangled(const std::type_info& type) {
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                              std::free);
   return status == 0 ? name.get() : type.name();
 }
 

@@ -3,9 +3,10 @@
 //   internal::Invocation call{.self = actor, .arguments = bytes, .result = &value};
 //   if (auto error = base::invoke(*function, call)) reply_with(*error);
 //
-// User code that throws: kTask with the thrown type, its message and the stack of the place that threw. A Rayo error that user
-// code lets through (of a call of its own): kTask too, with the inner error's text. Arguments that do not decode or hold an error
-// themselves: that error, unchanged. Any thread; nothing is thrown (but the forced unwinding of an ending thread or fiber).
+// User code that throws: kTask with the thrown type, its message and the stack of the place that threw. A
+// Rayo error that user code lets through (of a call of its own): kTask too, with the inner error's text.
+// Arguments that do not decode or hold an error themselves: that error, unchanged. Any thread; nothing is
+// thrown (but the forced unwinding of an ending thread or fiber).
 #pragma once
 
 #include <optional>

@@ -1,10 +1,11 @@
-// What <rayo/internal/registry.h> declares. The list grows before main and at dlopen, from static initialisers of any order:
-// so its head is constant-initialised and it allocates nothing; it is searched through a table made at the first look-up.
-#include <rayo/internal/registry.h>
-
+// What <rayo/internal/registry.h> declares. The list grows before main and at dlopen, from static
+// initialisers of any order: so its head is constant-initialised and it allocates nothing; it is searched
+// through a table made at the first look-up.
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+
+#include <rayo/internal/registry.h>
 
 namespace rayo {
 inline namespace v0 {
@@ -46,7 +47,8 @@ std::string registry_collision() {
   const auto& by_id = table().by_id;
   for (const Function* f = g_functions; f != nullptr; f = f->next) {
     const Function* first = by_id.at(f->id);
-    if (std::strcmp(first->mangled, f->mangled) != 0) return std::string(first->mangled) + " and " + f->mangled;
+    if (std::strcmp(first->mangled, f->mangled) != 0)
+      return std::string(first->mangled) + " and " + f->mangled;
   }
   return {};
 }

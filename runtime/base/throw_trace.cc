@@ -1,22 +1,21 @@
 #include "runtime/base/throw_trace.h"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
-#include <execinfo.h>
-
+#include <absl/debugging/symbolize.h>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <mutex>
 #include <typeinfo>
-
-#include <absl/debugging/symbolize.h>
 
 namespace rayo::base {
 namespace {
 
 constexpr int kFrames = 32;
-constexpr int kRemembered = 4;  // an exception that is caught and kept while others are thrown still finds its stack
+constexpr int kRemembered =
+    4;  // an exception that is caught and kept while others are thrown still finds its stack
 
 struct Throw {
   const void* exception = nullptr;
@@ -48,8 +47,21 @@ const void* object_of(const std::exception_ptr& thrown) {
 // What stands between the user's code and the runtime, and the throw itself: of no use to the reader.
 bool runtime_frame(const char* name) { return std::strncmp(name, "rayo::base::invoke", 18) == 0; }
 bool plumbing(const char* name) {
-  return std::strstr(name, "rayo::v0::internal::") != nullptr || std::strstr(name, "rayo::base::") != nullptr ||
-         std::strncmp(name, "__cxa_throw", 11) == 0 || std::strncmp(name, "std::", 5) == 0;
+  return std::strstr(name, "rayo::v0::internal::") != nullptr ||
+         std::strstr(name, "rayo::base::") != nullptr || std::strncmp(name, "__cxa_throw", 11) == 0 ||
+         std::strncmp(name, "std::", 5) == 0;
+}
+
+std::string text_of(const Throw& entry) {
+  std::string text;
+  for (int i = 0; i < entry.count; ++i) {
+    char name[512] = "?";
+    // Return addresses: the call itself lies one byte before.
+    absl::Symbolize(static_cast<char*>(entry.frames[static_cast<size_t>(i)]) - 1, name, sizeof name);
+    if (runtime_frame(name)) break;
+    if (!plumbing(name)) text.append(name).append("\n");
+  }
+  return text;
 }
 
 }  // namespace
@@ -65,30 +77,21 @@ ThrowTrace::~ThrowTrace() {
 std::string ThrowTrace::stack(const std::exception_ptr& thrown) const {
   static std::once_flag once;
   std::call_once(once, [] { absl::InitializeSymbolizer(nullptr); });
-  std::string text;
   const void* object = object_of(thrown);
   for (const Throw& entry : t_recent.throws) {
-    if (entry.exception == nullptr || entry.exception != object) continue;
-    for (int i = 0; i < entry.count; ++i) {
-      char name[512] = "?";
-      // Return addresses: the call itself lies one byte before.
-      absl::Symbolize(static_cast<char*>(entry.frames[static_cast<size_t>(i)]) - 1, name, sizeof name);
-      if (runtime_frame(name)) break;
-      if (plumbing(name)) continue;
-      text.append(name).append("\n");
-    }
-    break;
+    if (entry.exception != nullptr && entry.exception == object) return text_of(entry);
   }
-  return text;
+  return {};
 }
 
 }  // namespace rayo::base
 
 #if !defined(__clang__)
-// Stands before libstdc++'s: a definition in the program wins over the shared library's. Weak, so that a statically linked
-// libstdc++ wins over it without an error.
+// Stands before libstdc++'s: a definition in the program wins over the shared library's. Weak, so that a
+// statically linked libstdc++ wins over it without an error.
 extern "C" {
-[[gnu::weak, gnu::visibility("default"), noreturn]] void __cxa_throw(void* exception, void* type, void (*destroy)(void*)) {
+[[gnu::weak, gnu::visibility("default"), noreturn]] void __cxa_throw(void* exception, void* type,
+                                                                     void (*destroy)(void*)) {
   using Throw = void (*)(void*, void*, void (*)(void*));
   // Pulls a static libstdc++'s own definition into the link, which then replaces this one.
   static const volatile auto keep = reinterpret_cast<void*>(&abi::__cxa_init_primary_exception);

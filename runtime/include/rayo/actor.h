@@ -1,4 +1,5 @@
-// Actors: an object of a plain class that lives in a process of the cluster and runs its methods one at a time.
+// Actors: an object of a plain class that lives in a process of the cluster and runs its methods one at a
+// time.
 //
 //   struct Counter {
 //     int64_t value = 0;
@@ -9,11 +10,11 @@
 //   rayo::ObjectRef<int64_t> hits = counter.call<&Counter::add>(3);   // answers at once
 //   auto same = rayo::actor<Counter>("hits");                         // from any program of the namespace
 //
-// Calls from one process to one actor start in the order they were made. Parameters are copies: values, const references, or
-// string_views into the message; an ObjectRef may stand for any argument (the actor gets its value). A handle is counted like an
-// ObjectRef and may travel: the actor ends after its last handle is gone and its calls are done, at rayo::kill, or with the
-// program that spawned it. Handles are used from any thread. Nothing here waits for the actor: errors (ActorDied, TaskError,
-// Unschedulable ...) arrive at get().
+// Calls from one process to one actor start in the order they were made. Parameters are copies: values, const
+// references, or string_views into the message; an ObjectRef may stand for any argument (the actor gets its
+// value). A handle is counted like an ObjectRef and may travel: the actor ends after its last handle is gone
+// and its calls are done, at rayo::kill, or with the program that spawned it. Handles are used from any
+// thread. Nothing here waits for the actor: errors (ActorDied, TaskError, Unschedulable ...) arrive at get().
 #pragma once
 
 #include <concepts>
@@ -26,8 +27,9 @@
 #include <rayo/object.h>
 #include <rayo/options.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 namespace internal {
 
@@ -40,7 +42,8 @@ class CountedActor {
   CountedActor(const CountedActor& other) : id_(other.id_), backend_(other.backend_) {
     if (backend_ != nullptr) retain();
   }
-  CountedActor(CountedActor&& other) noexcept : id_(other.id_), backend_(std::exchange(other.backend_, nullptr)) {}
+  CountedActor(CountedActor&& other) noexcept
+      : id_(other.id_), backend_(std::exchange(other.backend_, nullptr)) {}
   CountedActor& operator=(CountedActor other) noexcept {
     std::swap(id_, other.id_);
     std::swap(backend_, other.backend_);
@@ -71,16 +74,19 @@ class CountedActor {
 void encode_actor(Encoder& out, const CountedActor& actor);
 CountedActor decode_actor(Decoder& in);
 // The living actor of that name; TypeMismatch where it is of another class.
-CountedActor find_named_actor(std::string_view name, std::string_view name_space, std::string_view class_name);
+CountedActor find_named_actor(std::string_view name, std::string_view name_space,
+                              std::string_view class_name);
 
 // What a constructor argument becomes on its way: texts are copied, arrays decay.
 template <class A>
-using SentArgument =
-    std::conditional_t<std::is_convertible_v<A, std::string_view> && !std::is_same_v<std::remove_cvref_t<A>, std::string>,
-                       std::string, std::decay_t<A>>;
+using SentArgument = std::conditional_t<std::is_convertible_v<A, std::string_view> &&
+                                            !std::is_same_v<std::remove_cvref_t<A>, std::string>,
+                                        std::string, std::decay_t<A>>;
 
 template <class T, class... A>
-inline constexpr bool is_makeable = std::is_constructible_v<T, A...> || requires { T{std::declval<A>()...}; };
+inline constexpr bool is_makeable = std::is_constructible_v<T, A...> || requires {
+  T{std::declval<A>()...};
+};
 
 }  // namespace internal
 
@@ -90,20 +96,24 @@ class ActorHandle {
   ActorHandle() = default;  // names no actor
   explicit ActorHandle(internal::CountedActor actor) : actor_(std::move(actor)) {}
 
-  // Calls a method: handle.call<&Counter::add>(3). Throws Backpressure or Unavailable where the call cannot even be taken.
+  // Calls a method: handle.call<&Counter::add>(3). Throws Backpressure or Unavailable where the call cannot
+  // even be taken.
   template <auto Method, class... A>
   auto call(const A&... arguments) const {
-    static_assert(internal::is_method<Method>, "rayo: call<&Class::method> names a method of the actor's class");
+    static_assert(internal::is_method<Method>,
+                  "rayo: call<&Class::method> names a method of the actor's class");
     if constexpr (internal::is_method<Method>) {
       using Signature = internal::Signature<decltype(Method)>;
-      static_assert(std::is_base_of_v<typename Signature::Class, T>, "rayo: the method belongs to another class than the actor");
+      static_assert(std::is_base_of_v<typename Signature::Class, T>,
+                    "rayo: the method belongs to another class than the actor");
       internal::check_signature<typename Signature::Result>(typename Signature::Parameters{});
       internal::Backend& backend = internal::backend();
       internal::Arguments<internal::kRefCount<A...>> encoded(backend);
       internal::encode_arguments(encoded, typename Signature::Parameters{}, arguments...);
       const auto request = encoded.request(internal::MethodEntry<T, Method>::entry.id);
       const internal::ObjectHandle object = backend.call(actor_.id(backend), request);
-      return ObjectRef<std::remove_cvref_t<typename Signature::Result>>(internal::CountedRef(backend, object));
+      return ObjectRef<std::remove_cvref_t<typename Signature::Result>>(
+          internal::CountedRef(backend, object));
     }
   }
 
@@ -117,11 +127,12 @@ class ActorHandle {
   internal::CountedActor actor_;
 };
 
-// Makes a T somewhere in the cluster from `arguments` (of its constructor, or of its members where it is an aggregate). Throws
-// Invalid for a name that is taken or options out of range.
+// Makes a T somewhere in the cluster from `arguments` (of its constructor, or of its members where it is an
+// aggregate). Throws Invalid for a name that is taken or options out of range.
 template <class T, class... A>
 ActorHandle<T> spawn(const ActorOptions& options, const A&... arguments) {
-  static_assert(std::is_class_v<T> && std::is_same_v<T, std::remove_cvref_t<T>>, "rayo: an actor is an object of a class");
+  static_assert(std::is_class_v<T> && std::is_same_v<T, std::remove_cvref_t<T>>,
+                "rayo: an actor is an object of a class");
   internal::Backend& backend = internal::backend();
   const auto start = [&]<class... S>(internal::Types<S...> types) {
     (internal::check_parameter<S>(), ...);
@@ -142,13 +153,12 @@ ActorHandle<T> spawn(const ActorOptions& options, const A&... arguments) {
 }
 
 template <class T, class... A>
-  requires(!std::same_as<ActorOptions, A> && ...)
-ActorHandle<T> spawn(const A&... arguments) {
+requires(!std::same_as<ActorOptions, A> && ...) ActorHandle<T> spawn(const A&... arguments) {
   return spawn<T>(ActorOptions{}, arguments...);
 }
 
-// The living actor of that name in a namespace (empty: this program's). Invalid where there is none, TypeMismatch where its class
-// is another.
+// The living actor of that name in a namespace (empty: this program's). Invalid where there is none,
+// TypeMismatch where its class is another.
 template <class T>
 ActorHandle<T> actor(std::string_view name, std::string_view name_space = {}) {
   return ActorHandle<T>(internal::find_named_actor(name, name_space, internal::type_name<T>()));
@@ -166,7 +176,8 @@ void kill(const ActorHandle<T>& handle) {
 //   const auto exposed = rayo::expose<Counter, &Counter::add, &Counter::reset>;
 template <class T, auto... Methods>
 inline const size_t expose = [] {
-  static_assert((internal::is_method<Methods> && ...), "rayo: expose<Class, &Class::method...> names methods");
+  static_assert((internal::is_method<Methods> && ...),
+                "rayo: expose<Class, &Class::method...> names methods");
   size_t count = (size_t{0} + ... + size_t{internal::MethodEntry<T, Methods>::entry.id != 0});
   if constexpr (std::is_default_constructible_v<T>) count += internal::ConstructorEntry<T>::entry.id != 0;
   return count;
@@ -174,14 +185,19 @@ inline const size_t expose = [] {
 
 template <class T>
 struct Codec<ActorHandle<T>> {
-  static void encode(Encoder& out, const ActorHandle<T>& handle) { internal::encode_actor(out, handle.counted()); }
+  static void encode(Encoder& out, const ActorHandle<T>& handle) {
+    internal::encode_actor(out, handle.counted());
+  }
   static ActorHandle<T> decode(Decoder& in) { return ActorHandle<T>(internal::decode_actor(in)); }
 };
 
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop
 
 template <class T>
 struct std::hash<rayo::ActorHandle<T>> {
-  size_t operator()(const rayo::ActorHandle<T>& handle) const noexcept { return std::hash<rayo::ActorId>()(handle.id()); }
+  size_t operator()(const rayo::ActorHandle<T>& handle) const noexcept {
+    return std::hash<rayo::ActorId>()(handle.id());
+  }
 };

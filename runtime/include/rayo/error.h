@@ -1,11 +1,12 @@
-// Errors. Whatever goes wrong with a call, a value or the cluster arrives as a subclass of rayo::Error, with what failed, why,
-// what to do next, and where something died the record of that death.
+// Errors. Whatever goes wrong with a call, a value or the cluster arrives as a subclass of rayo::Error, with
+// what failed, why, what to do next, and where something died the record of that death.
 //
 //   try {
 //     std::printf("%ld\n", counter.call<&Counter::add>(3).get());
 //   } catch (const rayo::ActorDied& died) {
 //     std::fprintf(stderr, "%s\n", died.what());
-//     for (const std::string& line : died.death()->last_log_lines) std::fprintf(stderr, "  %s\n", line.c_str());
+//     for (const std::string& line : died.death()->last_log_lines) std::fprintf(stderr, "  %s\n",
+//     line.c_str());
 //   }
 //
 // Values without ties to a cluster: copied, kept and read from any thread, also after shutdown().
@@ -21,27 +22,29 @@
 
 #include <rayo/id.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 enum class DeathKind : uint8_t {
   kUnknown = 0,
-  kExit = 1,          // exit_code says how
-  kSignal = 2,        // signal says which
-  kOutOfMemory = 3,   // the kernel's or the raylet's verdict
+  kExit = 1,         // exit_code says how
+  kSignal = 2,       // signal says which
+  kOutOfMemory = 3,  // the kernel's or the raylet's verdict
   kNodeLost = 4,
-  kKilled = 5,        // rayo::kill
-  kStartFailed = 6,   // never reached init, or the constructor threw
+  kKilled = 5,       // rayo::kill
+  kStartFailed = 6,  // never reached init, or the constructor threw
   kFenced = 7,
-  kDriverGone = 8,    // the program that owned it ended
-  kOutOfScope = 9,    // the last handle was dropped
-  kStopped = 10,      // rayo stop
+  kDriverGone = 8,  // the program that owned it ended
+  kOutOfScope = 9,  // the last handle was dropped
+  kStopped = 10,    // rayo stop
 };
 
 // "exit", "signal", "out_of_memory" ...: the names of `rayo status --json`.
 const char* name_of(DeathKind kind);
 
-// How a process, actor or node ended. The same record is in `rayo list actors --json` and in the cluster's events.
+// How a process, actor or node ended. The same record is in `rayo list actors --json` and in the cluster's
+// events.
 struct DeathRecord {
   std::chrono::sys_time<std::chrono::microseconds> at{};
   NodeId node{};
@@ -58,8 +61,8 @@ struct DeathRecord {
 // The closed set of kinds: a new one only where a program can react to it differently.
 enum class ErrorKind : uint8_t {
   kInternal = 0,
-  kTask = 1,          // the user's code threw
-  kTaskSystem = 2,    // the process that ran a task died
+  kTask = 1,        // the user's code threw
+  kTaskSystem = 2,  // the process that ran a task died
   kActorDied = 3,
   kObjectLost = 4,
   kOutOfMemory = 5,
@@ -104,7 +107,8 @@ class Error : public std::exception {
   std::shared_ptr<const State> state_;  // copies of an exception share it: copying one must not throw
 };
 
-// The user's code threw in a task, method or constructor, or the process that ran a task died (death() is set then).
+// The user's code threw in a task, method or constructor, or the process that ran a task died (death() is set
+// then).
 class TaskError : public Error {
  public:
   using Error::Error;
@@ -173,3 +177,4 @@ class Invalid : public Error {
 
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

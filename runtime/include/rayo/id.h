@@ -1,10 +1,12 @@
-// Identifiers. Node, process, actor, job and cluster ids are 128 random bits; an object's id says where it was minted.
+// Identifiers. Node, process, actor, job and cluster ids are 128 random bits; an object's id says where it
+// was minted.
 //
 //   rayo::ActorId id = handle.id();
 //   std::puts(id.hex().c_str());                      // 32 hexadecimal digits
 //   auto same = rayo::ActorId::from_hex(id.hex());    // std::optional: empty where the text is not an id
 //
-// Values: cheap to copy, compare and hash; a default-constructed id is nil (false). No thread rules, no errors.
+// Values: cheap to copy, compare and hash; a default-constructed id is nil (false). No thread rules, no
+// errors.
 #pragma once
 
 #include <compare>
@@ -14,8 +16,9 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 namespace internal {
 // Appends 16 lower-case hexadecimal digits.
@@ -73,10 +76,13 @@ struct ObjectId {
 
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop
 
 template <class Tag>
 struct std::hash<rayo::Id<Tag>> {
-  size_t operator()(const rayo::Id<Tag>& id) const noexcept { return id.high ^ (id.low * 0x9e3779b97f4a7c15ull); }
+  size_t operator()(const rayo::Id<Tag>& id) const noexcept {
+    return id.high ^ (id.low * 0x9e3779b97f4a7c15ull);
+  }
 };
 
 template <>

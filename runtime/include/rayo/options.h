@@ -1,5 +1,5 @@
-// Options of init, spawn and remote, and the records that context() and nodes() answer. Aggregates: name the members that
-// differ from their defaults.
+// Options of init, spawn and remote, and the records that context() and nodes() answer. Aggregates: name the
+// members that differ from their defaults.
 //
 //   auto counter = rayo::spawn<Counter>({.name = "hits", .resources = {.cpus = 0.5}, .max_restarts = 3});
 //   auto fast = rayo::remote<train>({.resources = {.gpus = 1, .gpu_memory = 8ll << 30}}, model);
@@ -17,15 +17,16 @@
 #include <rayo/id.h>
 
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 // What a task holds while it runs and an actor while it lives. Fractions count in steps of 1/10,000.
 struct Resources {
-  // Without a value: a task holds 1 CPU; an actor needs 1 free CPU to be placed and holds none while it lives.
+  // Without a value: a task holds 1 CPU; an actor needs 1 free CPU to be placed and holds none while it
+  // lives.
   std::optional<double> cpus{};
-  double gpus = 0;         // devices; a fraction shares one device
-  int64_t gpu_memory = 0;  // bytes on each device asked for
-  int64_t memory = 0;      // bytes
+  double gpus = 0;                         // devices; a fraction shares one device
+  int64_t gpu_memory = 0;                  // bytes on each device asked for
+  int64_t memory = 0;                      // bytes
   std::map<std::string, double> custom{};  // by name, as given to `rayo start --resources`
 };
 
@@ -39,16 +40,18 @@ struct LabelRule {
 struct ActorOptions {
   // Unique in its namespace while the actor lives; empty: reached by its handles alone.
   std::string name{};
-  std::string name_space{};    // empty: that of this program
-  bool get_if_exists = false;  // with a name: the living actor of that name, where there is one (constructor arguments unused)
+  std::string name_space{};  // empty: that of this program
+  bool get_if_exists =
+      false;  // with a name: the living actor of that name, where there is one (constructor arguments unused)
   Resources resources{};
-  std::vector<LabelRule> labels{};  // a node must satisfy all of them
-  NodeId node{};                    // where it must run; nil: anywhere
-  bool node_soft = false;           // another node will do where `node` cannot
-  int max_restarts = 0;             // after deaths; -1: without end
-  std::chrono::milliseconds start_timeout{60'000};     // covers the constructor
-  std::chrono::milliseconds schedule_timeout{60'000};  // until Unschedulable where no living node could ever hold it; 0: never
-  std::map<std::string, std::string> environment{};    // of the actor's process
+  std::vector<LabelRule> labels{};                  // a node must satisfy all of them
+  NodeId node{};                                    // where it must run; nil: anywhere
+  bool node_soft = false;                           // another node will do where `node` cannot
+  int max_restarts = 0;                             // after deaths; -1: without end
+  std::chrono::milliseconds start_timeout{60'000};  // covers the constructor
+  std::chrono::milliseconds schedule_timeout{
+      60'000};  // until Unschedulable where no living node could ever hold it; 0: never
+  std::map<std::string, std::string> environment{};  // of the actor's process
 };
 
 struct TaskOptions {
@@ -60,8 +63,8 @@ struct TaskOptions {
 };
 
 struct InitOptions {
-  // "HOST:PORT[,HOST:PORT...]" of heads; empty: RAYO_ADDRESS, else the one live session of this home, else a cluster of this
-  // program's own that ends with it.
+  // "HOST:PORT[,HOST:PORT...]" of heads; empty: RAYO_ADDRESS, else the one live session of this home, else a
+  // cluster of this program's own that ends with it.
   std::string address{};
   std::string name_space{};  // of names; empty: one of this program's own
   bool in_process = false;   // everything in this process, without a cluster: unit tests, debuggers
@@ -87,7 +90,7 @@ struct NodeRecord {
   std::string hostname{};
   std::string address{};  // HOST:PORT
   NodeState state = NodeState::kAlive;
-  bool head = false;      // stands beside the head
+  bool head = false;  // stands beside the head
   std::map<std::string, std::string> labels{};
   std::map<std::string, double> total{};  // "cpu", "gpu", "memory" (bytes), custom names
   std::map<std::string, double> free{};
@@ -102,11 +105,11 @@ struct ContextRecord {
   ProcessId process{};
   JobId job{};
   std::string name_space{};
-  std::string address{};    // of the node
-  ActorId actor{};          // nil outside an actor
-  uint32_t incarnation = 0; // of the actor, from 1
+  std::string address{};     // of the node
+  ActorId actor{};           // nil outside an actor
+  uint32_t incarnation = 0;  // of the actor, from 1
   bool in_process = false;
-  bool remote = false;      // a driver without a raylet on its machine
+  bool remote = false;                 // a driver without a raylet on its machine
   std::vector<std::string> devices{};  // UUIDs that the current lease holds
 };
 

@@ -2,7 +2,8 @@
 //
 //   #include <rayo/rayo.h>
 //
-//   struct Counter {                       // a plain struct: no base class, no macro, testable without a cluster
+//   struct Counter {                       // a plain struct: no base class, no macro, testable without a
+//   cluster
 //     int64_t value = 0;
 //     int64_t add(int64_t n) { return value += n; }
 //   };
@@ -16,8 +17,9 @@
 //     std::printf("%f\n", h.get());
 //   }
 //
-// The parts, each a page of its own: runtime.h (init), actor.h, task.h, object.h, result.h, error.h, options.h, codec.h (what can
-// travel), id.h. They include nothing but the standard library and Boost.PFR, and define no macro.
+// The parts, each a page of its own: runtime.h (init), actor.h, task.h, object.h, result.h, error.h,
+// options.h, codec.h (what can travel), id.h. They include nothing but the standard library and Boost.PFR,
+// and define no macro.
 #pragma once
 
 #include <rayo/actor.h>

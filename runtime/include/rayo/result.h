@@ -14,14 +14,13 @@
 #include <rayo/error.h>
 
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(ErrorRecord error)
-    requires(!std::is_same_v<T, ErrorRecord>)
+  Result(ErrorRecord error) requires(!std::is_same_v<T, ErrorRecord>)
       : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool has_value() const noexcept { return state_.index() == 0; }

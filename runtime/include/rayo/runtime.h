@@ -1,16 +1,18 @@
 // Joining a cluster and leaving it, and looking around in it.
 //
 //   int main(int argc, char** argv) {
-//     rayo::init(argc, argv);   // in a worker, never returns: put nothing before it that workers should not do too
+//     rayo::init(argc, argv);   // in a worker, never returns: put nothing before it that workers should not
+//     do too
 //     ...
 //   }                           // the end of main leaves the cluster; rayo::shutdown() does so earlier
 //
-// init takes, in this order: the address of its options or RAYO_ADDRESS (one that does not answer is Unavailable); the one live
-// session of this home (several are an error that lists them); else it starts a cluster on this machine that belongs to this
-// program, is found by nobody else and ends with it. The program is its own worker: nodes run the same executable.
+// init takes, in this order: the address of its options or RAYO_ADDRESS (one that does not answer is
+// Unavailable); the one live session of this home (several are an error that lists them); else it starts a
+// cluster on this machine that belongs to this program, is found by nobody else and ends with it. The program
+// is its own worker: nodes run the same executable.
 //
-// init and shutdown: one thread at a time, not from tasks or actors; the rest: any thread. A child made by fork() cannot use Rayo:
-// everything throws Unavailable there.
+// init and shutdown: one thread at a time, not from tasks or actors; the rest: any thread. A child made by
+// fork() cannot use Rayo: everything throws Unavailable there.
 #pragma once
 
 #include <map>
@@ -22,14 +24,17 @@
 #include <rayo/internal/backend.h>
 #include <rayo/options.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
-// Throws Unavailable (nobody answers, or refused), Invalid (several sessions, initialised already, two functions of one name).
+// Throws Unavailable (nobody answers, or refused), Invalid (several sessions, initialised already, two
+// functions of one name).
 void init(int argc, char** argv, const InitOptions& options = {});
 void init(const InitOptions& options = {});
 
-// Leaves the cluster: the actors of this program end. A second init works. Without effect where init was not called.
+// Leaves the cluster: the actors of this program end. A second init works. Without effect where init was not
+// called.
 void shutdown();
 
 bool is_initialized();
@@ -59,8 +64,8 @@ class Blocking {
 };
 }  // namespace internal
 
-// Runs code that blocks outside of Rayo (a slow file, a foreign server): the CPU of this task or actor is lent meanwhile. Answers
-// what `code` answers.
+// Runs code that blocks outside of Rayo (a slow file, a foreign server): the CPU of this task or actor is
+// lent meanwhile. Answers what `code` answers.
 template <class F>
 decltype(auto) blocking(F&& code) {
   internal::Blocking guard;
@@ -69,3 +74,4 @@ decltype(auto) blocking(F&& code) {
 
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

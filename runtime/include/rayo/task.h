@@ -3,11 +3,12 @@
 //   double half(double x) { return x / 2; }
 //
 //   rayo::ObjectRef<double> a = rayo::remote<half>(3.0);
-//   rayo::ObjectRef<double> b = rayo::remote<half>(a);     // waits for a, moves its value, opens it; nothing waits here
-//   auto c = rayo::remote<train>({.resources = {.gpus = 1}}, model);
+//   rayo::ObjectRef<double> b = rayo::remote<half>(a);     // waits for a, moves its value, opens it; nothing
+//   waits here auto c = rayo::remote<train>({.resources = {.gpus = 1}}, model);
 //
-// Any thread. Parameters are copies, as with actors. Errors arrive at get(): TaskError with what the function threw, and
-// Unschedulable, ObjectLost and their like. A task holds 1 CPU while it runs; one that waits in get() lends it.
+// Any thread. Parameters are copies, as with actors. Errors arrive at get(): TaskError with what the function
+// threw, and Unschedulable, ObjectLost and their like. A task holds 1 CPU while it runs; one that waits in
+// get() lends it.
 #pragma once
 
 #include <concepts>
@@ -18,7 +19,7 @@
 #include <rayo/options.h>
 
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 template <auto F, class... A>
 auto remote(const TaskOptions& options, const A&... arguments) {
@@ -35,8 +36,7 @@ auto remote(const TaskOptions& options, const A&... arguments) {
 }
 
 template <auto F, class... A>
-  requires(!std::same_as<TaskOptions, A> && ...)
-auto remote(const A&... arguments) {
+requires(!std::same_as<TaskOptions, A> && ...) auto remote(const A&... arguments) {
   return remote<F>(TaskOptions{}, arguments...);
 }
 

@@ -1,10 +1,10 @@
-// A program outside of Rayo's tree: LTO, --gc-sections, functions in an archive of its own, a plugin by dlopen.
+// A program outside of Rayo's tree: LTO, --gc-sections, functions in an archive of its own, a plugin by
+// dlopen.
 //
 //   consumer [--in-process] [PLUGIN]
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 
 #include "work.h"
 
@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   const auto refused = adder.call<&Adder::refuse>().try_get();
   int from_plugin = -5;
   if (plugin != nullptr) from_plugin = reinterpret_cast<int (*)(int)>(dlsym(plugin, "run_plugin"))(5);
-  std::printf("%d %zu %s %d\n", sum, words, refused ? "nothing" : refused.error().remote_type.c_str(), from_plugin);
+  std::printf("%d %zu %s %d\n", sum, words, refused ? "nothing" : refused.error().remote_type.c_str(),
+              from_plugin);
   return 0;
 }

@@ -1,8 +1,8 @@
 #pragma once
-#include <rayo/rayo.h>
-
 #include <string>
 #include <vector>
+
+#include <rayo/rayo.h>
 
 struct Word {
   std::string text;

@@ -1,11 +1,10 @@
-// If this fails, a user's unit tests on init({.in_process = true}) behave unlike a cluster: calls out of order, errors without
-// their reason, waits that never end.
+// If this fails, a user's unit tests on init({.in_process = true}) behave unlike a cluster: calls out of
+// order, errors without their reason, waits that never end.
 #include <gtest/gtest.h>
-
-#include <rayo/rayo.h>
-
 #include <stdexcept>
 #include <thread>
+
+#include <rayo/rayo.h>
 
 using namespace std::chrono_literals;
 
@@ -64,7 +63,9 @@ int slow(int ms) {
 int broken(int n) { throw std::runtime_error("broken " + std::to_string(n)); }
 int let_through() { return rayo::remote<broken>(7).get(); }
 size_t length(std::string_view text) { return text.size(); }
-int64_t count_with(rayo::ActorHandle<Counter> counter, int64_t n) { return counter.call<&Counter::add>(n).get(); }
+int64_t count_with(rayo::ActorHandle<Counter> counter, int64_t n) {
+  return counter.call<&Counter::add>(n).get();
+}
 rayo::ObjectRef<std::string> make_inner() { return rayo::put(std::string("inner")); }
 struct Bag {
   std::vector<rayo::ObjectRef<std::string>> refs;
@@ -267,7 +268,8 @@ TEST_F(InProcessTest, ManyThreadsOfTheUserMayCall) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&counter] {
-      for (int i = 0; i < 200; ++i) counter.call<&Counter::add>(rayo::remote<half>(2.0).get() > 0 ? 1 : 0).get();
+      for (int i = 0; i < 200; ++i)
+        counter.call<&Counter::add>(rayo::remote<half>(2.0).get() > 0 ? 1 : 0).get();
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -1,5 +1,5 @@
-// The seam between the public templates and what runs them: a cluster's worker (runtime/worker) or everything in this process
-// (init({.in_process = true})). Encoded bytes and ids cross it, never types. Not for users.
+// The seam between the public templates and what runs them: a cluster's worker (runtime/worker) or everything
+// in this process (init({.in_process = true})). Encoded bytes and ids cross it, never types. Not for users.
 #pragma once
 
 #include <chrono>
@@ -14,14 +14,16 @@
 #include <rayo/id.h>
 #include <rayo/options.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 namespace internal {
 
 using Bytes = std::span<const std::byte>;
 using Clock = std::chrono::steady_clock;
 
-// A counted handle of an object. `slot` is the backend's own record of it, so that nothing is looked up on the hot path.
+// A counted handle of an object. `slot` is the backend's own record of it, so that nothing is looked up on
+// the hot path.
 struct ObjectHandle {
   ObjectId id;
   void* slot = nullptr;
@@ -33,9 +35,10 @@ struct ValueView {
   const ErrorRecord* error = nullptr;
 };
 
-// A function to call with its arguments: one CBOR array, an item an argument. An argument that is itself an ObjectRef is CBOR
-// tag kRefTag over its index in `refs`: the backend waits for it, and the callee finds its value in Invocation::refs. Refs and
-// actor handles inside values are kept alive until the reply says who still holds them.
+// A function to call with its arguments: one CBOR array, an item an argument. An argument that is itself an
+// ObjectRef is CBOR tag kRefTag over its index in `refs`: the backend waits for it, and the callee finds its
+// value in Invocation::refs. Refs and actor handles inside values are kept alive until the reply says who
+// still holds them.
 struct CallRequest {
   uint64_t function = 0;
   Bytes arguments;
@@ -61,20 +64,23 @@ class Backend {
   // Every function may be called from any thread of the user. Errors are thrown as rayo::Error subclasses.
   virtual ObjectHandle call(const ActorId& actor, const CallRequest& request) = 0;
   virtual ObjectHandle submit(const TaskOptions& options, const CallRequest& request) = 0;
-  virtual ActorId spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) = 0;
+  virtual ActorId spawn(const ActorOptions& options, std::string_view class_name,
+                        const CallRequest& constructor) = 0;
   // `inner_*`: the refs and actor handles inside the value live as long as the object.
   virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs,
                            std::span<const ActorId> inner_actors) = 0;
 
-  // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in ValueView.
-  virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
+  // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in
+  // ValueView.
+  virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read,
+                   void* context) = 0;
   // How many of `objects` are ready when `count` are or the time is over; ready[i] says which.
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;
 
-  // Handles count from 1 where call, submit, put, adopt (of an id that arrived inside a value), spawn and find_actor answer them.
-  // retain and release: from any thread, never blocking, without effect after shutdown. A handle of an actor that arrived inside
-  // a value is retained once by whoever decodes it.
+  // Handles count from 1 where call, submit, put, adopt (of an id that arrived inside a value), spawn and
+  // find_actor answer them. retain and release: from any thread, never blocking, without effect after
+  // shutdown. A handle of an actor that arrived inside a value is retained once by whoever decodes it.
   virtual ObjectHandle adopt(const ObjectId& id) = 0;
   virtual void retain(const ObjectHandle& object) = 0;
   virtual void release(const ObjectHandle& object) = 0;
@@ -99,3 +105,4 @@ Backend& backend();
 }  // namespace internal
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

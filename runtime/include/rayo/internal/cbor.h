@@ -12,8 +12,9 @@
 
 #include <rayo/internal/backend.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 namespace internal {
 
@@ -42,7 +43,8 @@ constexpr uint64_t to_big_endian(uint64_t word) {
 
 }  // namespace internal
 
-// Appends items to a buffer. Definite lengths only, each head in its shortest form. What array() and map() announce must follow.
+// Appends items to a buffer. Definite lengths only, each head in its shortest form. What array() and map()
+// announce must follow.
 class Encoder {
  public:
   Encoder() : block_(internal::take_block()), at_(block_.begin) {}
@@ -131,8 +133,9 @@ class Encoder {
   std::vector<ActorId> actors_;
 };
 
-// Reads items from bytes that it does not own and does not trust. Each function reads the next item and throws TypeMismatch where
-// that is another one or ends too early; definite lengths only. Views stay valid as long as the bytes.
+// Reads items from bytes that it does not own and does not trust. Each function reads the next item and
+// throws TypeMismatch where that is another one or ends too early; definite lengths only. Views stay valid as
+// long as the bytes.
 class Decoder {
  public:
   // `target` names, for errors, the type that is read.
@@ -219,3 +222,4 @@ class Nesting {
 
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

@@ -1,5 +1,5 @@
-// Both ends of a call: the caller's arguments become bytes, the callee's entry turns them into a call of the user's function.
-// Naming an entry registers its function before main. Not for users.
+// Both ends of a call: the caller's arguments become bytes, the callee's entry turns them into a call of the
+// user's function. Naming an entry registers its function before main. Not for users.
 #pragma once
 
 #include <array>
@@ -13,20 +13,25 @@
 #include <rayo/internal/registry.h>
 #include <rayo/internal/signature.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 namespace internal {
 
 // ---- the caller ----
 
-// The arguments of one call, encoded. Refs among them are not copied: the caller's outlive the call to the backend.
+// The arguments of one call, encoded. Refs among them are not copied: the caller's outlive the call to the
+// backend.
 template <size_t kRefs>
 struct Arguments {
   explicit Arguments(Backend& owner) : backend(owner) {}
 
   CallRequest request(uint64_t function) const {
-    return {.function = function, .arguments = encoded.view(), .refs = {refs.data(), count},
-            .inner_refs = encoded.inner_refs(), .inner_actors = encoded.inner_actors()};
+    return {.function = function,
+            .arguments = encoded.view(),
+            .refs = {refs.data(), count},
+            .inner_refs = encoded.inner_refs(),
+            .inner_actors = encoded.inner_actors()};
   }
 
   Backend& backend;
@@ -43,7 +48,8 @@ void encode_argument(Arguments<kRefs>& to, const A& argument) {
     to.encoded.unsigned_integer(to.count++);
   } else if constexpr (std::is_same_v<A, Sent<P>>) {
     encode(to.encoded, argument);
-  } else if constexpr (std::is_same_v<Sent<P>, std::string> && std::is_convertible_v<const A&, std::string_view>) {
+  } else if constexpr (std::is_same_v<Sent<P>, std::string> &&
+                       std::is_convertible_v<const A&, std::string_view>) {
     to.encoded.text(std::string_view(argument));
   } else {
     encode(to.encoded, static_cast<Sent<P>>(argument));
@@ -56,7 +62,8 @@ inline constexpr size_t kRefCount = (size_t{0} + ... + size_t{is_object_ref<A>})
 template <size_t kRefs, class... P, class... A>
 void encode_arguments(Arguments<kRefs>& to, Types<P...>, const A&... arguments) {
   static_assert(sizeof...(P) == sizeof...(A),
-                "rayo: the call has another number of arguments than the function (default arguments must be written out)");
+                "rayo: the call has another number of arguments than the function (default arguments must be "
+                "written out)");
   to.encoded.array(sizeof...(A));
   if constexpr (sizeof...(P) == sizeof...(A)) {
     (check_argument<P, const A&>(), ...);
@@ -73,8 +80,10 @@ const ValueView& argument_value(Decoder& in, const Invocation& call);
 
 template <class T>
 T decode_held(Decoder& in) {
-  if constexpr (std::is_same_v<T, std::string_view>) return in.text();
-  else return decode<T>(in);
+  if constexpr (std::is_same_v<T, std::string_view>)
+    return in.text();
+  else
+    return decode<T>(in);
 }
 
 template <class T>
@@ -96,6 +105,14 @@ std::tuple<Held<P>...> decode_arguments(const Invocation& call, Types<P...>) {
   return held;
 }
 
+// The same function, but the compiler does not know which: it keeps a frame of its own, and the stack of what
+// it throws names it.
+template <class F>
+F opaque(F function) {
+  asm("" : "+m"(function));
+  return function;
+}
+
 // Runs `code` on the arguments and encodes what it answers.
 template <class R, class... P>
 void run_entry(Invocation& call, Types<P...> parameters, auto code) {
@@ -107,21 +124,26 @@ void run_entry(Invocation& call, Types<P...> parameters, auto code) {
     std::apply(run, held);
     call.in_user_code = false;
     out.null();
+    finish_result(call, out);
   } else {
     const auto& result = std::apply(run, held);
     call.in_user_code = false;
     encode<std::remove_cvref_t<R>>(out, result);
+    finish_result(call, out);  // while the result, and so the refs inside it, live
   }
-  finish_result(call, out);
 }
 
 // ---- the registry ----
 
 struct RegisteredFunction : Function {
-  RegisteredFunction(FunctionKind own_kind, const char* own_mangled, const char* own_name, void (*own_invoke)(Invocation&),
-                     void (*own_destroy)(void*) = nullptr)
-      : Function{.id = hash_name(own_mangled), .kind = own_kind, .mangled = own_mangled, .name = own_name,
-                 .invoke = own_invoke, .destroy = own_destroy} {
+  RegisteredFunction(FunctionKind own_kind, const char* own_mangled, const char* own_name,
+                     void (*own_invoke)(Invocation&), void (*own_destroy)(void*) = nullptr)
+      : Function{.id = hash_name(own_mangled),
+                 .kind = own_kind,
+                 .mangled = own_mangled,
+                 .name = own_name,
+                 .invoke = own_invoke,
+                 .destroy = own_destroy} {
     register_function(*this);
   }
 };
@@ -139,8 +161,9 @@ struct TaskEntry {
   using Types = typename Signature<decltype(F)>::Parameters;
   using Result = typename Signature<decltype(F)>::Result;
 
-  static void invoke(Invocation& call) { run_entry<Result>(call, Types{}, F); }
-  static inline RegisteredFunction entry{FunctionKind::kTask, typeid(TaskTag<F>).name(), kValueName<F>.data(), invoke};
+  static void invoke(Invocation& call) { run_entry<Result>(call, Types{}, opaque(F)); }
+  static inline RegisteredFunction entry{FunctionKind::kTask, typeid(TaskTag<F>).name(), kValueName<F>.data(),
+                                         invoke};
 };
 
 template <class T, auto M>
@@ -150,11 +173,12 @@ struct MethodEntry {
 
   static void invoke(Invocation& call) {
     T& self = *static_cast<T*>(call.self);
-    run_entry<Result>(call, Types{}, [&self]<class... A>(A&&... arguments) -> Result {
-      return (self.*M)(std::forward<A>(arguments)...);
+    run_entry<Result>(call, Types{}, [&self, method = opaque(M)]<class... A>(A&&... arguments) -> Result {
+      return (self.*method)(std::forward<A>(arguments)...);
     });
   }
-  static inline RegisteredFunction entry{FunctionKind::kMethod, typeid(MethodTag<T, M>).name(), kValueName<M>.data(), invoke};
+  static inline RegisteredFunction entry{FunctionKind::kMethod, typeid(MethodTag<T, M>).name(),
+                                         kValueName<M>.data(), invoke};
 };
 
 template <class T, class... A>
@@ -164,8 +188,10 @@ struct ConstructorEntry {
     call.in_user_code = true;
     call.constructed = std::apply(
         [](A&... arguments) {
-          if constexpr (std::is_constructible_v<T, A...>) return new T(std::move(arguments)...);
-          else return new T{std::move(arguments)...};
+          if constexpr (std::is_constructible_v<T, A...>)
+            return new T(std::move(arguments)...);
+          else
+            return new T{std::move(arguments)...};
         },
         held);
     call.in_user_code = false;
@@ -178,3 +204,4 @@ struct ConstructorEntry {
 }  // namespace internal
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

@@ -1,7 +1,10 @@
-// What kind of value a type is, and the 64-bit hash of its shape: its name and its members' types all the way down. Not for users.
+// What kind of value a type is, and the 64-bit hash of its shape: its name and its members' types all the way
+// down. Not for users.
 #pragma once
 
 #include <array>
+#include <boost/pfr/core.hpp>
+#include <boost/pfr/tuple_size.hpp>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -17,13 +20,11 @@
 #include <variant>
 #include <vector>
 
-#include <boost/pfr/core.hpp>
-#include <boost/pfr/tuple_size.hpp>
-
 #include <rayo/internal/type_name.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 template <class T>
 struct Codec;
@@ -31,13 +32,28 @@ struct Codec;
 namespace internal {
 
 enum class Kind : uint8_t {
-  kNone,       // cannot travel
-  kOwn,        // by a Codec of the user's, of ObjectRef or of ActorHandle
-  kBool, kInteger, kReal, kEnum, kText, kDuration, kTimePoint, kMonostate,
-  kBytes,      // vector of bytes
-  kNumbers,    // vector of arithmetic: one typed array (RFC 8746)
-  kFixedBytes, kFixedNumbers, kFixedArray,  // std::array
-  kSequence, kSet, kMap, kOptional, kUnique, kVariant, kTuple,
+  kNone,  // cannot travel
+  kOwn,   // by a Codec of the user's, of ObjectRef or of ActorHandle
+  kBool,
+  kInteger,
+  kReal,
+  kEnum,
+  kText,
+  kDuration,
+  kTimePoint,
+  kMonostate,
+  kBytes,    // vector of bytes
+  kNumbers,  // vector of arithmetic: one typed array (RFC 8746)
+  kFixedBytes,
+  kFixedNumbers,
+  kFixedArray,  // std::array
+  kSequence,
+  kSet,
+  kMap,
+  kOptional,
+  kUnique,
+  kVariant,
+  kTuple,
   kAggregate,
 };
 
@@ -63,7 +79,7 @@ template <class T>
 concept Real = std::same_as<T, float> || std::same_as<T, double>;
 // Elements of a typed array.
 template <class T>
-concept Number = Real<T> || (Integer<T> && !ByteLike<T>);
+concept Number = (Integer<T> && !ByteLike<T>) || Real<T>;
 
 template <class T>
 concept Sequence = requires(T container, typename T::value_type item) {
@@ -77,7 +93,11 @@ concept KeyedMap = requires(T container, typename T::key_type key, typename T::m
   container.size();
 };
 template <class T>
-concept KeyedSet = !requires { typename T::mapped_type; } && requires(T container, typename T::key_type key) {
+concept HasMapped = requires {
+  typename T::mapped_type;
+};
+template <class T>
+concept KeyedSet = (!HasMapped<T>)&&requires(T container, typename T::key_type key) {
   container.insert(std::move(key));
   container.size();
 };
@@ -86,46 +106,86 @@ concept KeyedSet = !requires { typename T::mapped_type; } && requires(T containe
 template <class T>
 struct AnyBase {
   template <class U>
-    requires(std::is_base_of_v<U, T> && !std::same_as<U, T>)
-  operator U() const;
+  requires(std::is_base_of_v<U, T> && !std::same_as<U, T>) operator U() const;
 };
 template <class T>
-concept HasBase = requires { T{AnyBase<T>{}}; };
+concept HasBase = requires {
+  T{AnyBase<T>{}};
+};
+
+template <class T>
+concept Duration = requires {
+  typename T::rep;
+  typename T::period;
+  T(std::declval<typename T::rep>());
+};
+
+// A vector or std::array of E: in one piece where it can be.
+template <class E>
+consteval Kind kind_of_elements(Kind bytes, Kind numbers, Kind others) {
+  return ByteLike<E> ? bytes : Number<E> ? numbers : others;
+}
+
+template <class T>
+consteval Kind kind_of_class() {
+  if constexpr (std::is_same_v<T, std::string>)
+    return Kind::kText;
+  else if constexpr (std::is_same_v<T, std::monostate>)
+    return Kind::kMonostate;
+  else if constexpr (is_a<T, std::chrono::time_point>)
+    return Kind::kTimePoint;
+  else if constexpr (Duration<T>)
+    return Kind::kDuration;
+  else if constexpr (is_std_array<T> && kArraySize<T> == 0)
+    return Kind::kFixedArray;
+  else if constexpr (is_std_array<T>)
+    return kind_of_elements<typename T::value_type>(Kind::kFixedBytes, Kind::kFixedNumbers,
+                                                    Kind::kFixedArray);
+  else if constexpr (is_a<T, std::vector>)
+    return kind_of_elements<typename T::value_type>(Kind::kBytes, Kind::kNumbers, Kind::kSequence);
+  else if constexpr (is_a<T, std::optional>)
+    return Kind::kOptional;
+  else if constexpr (is_a<T, std::unique_ptr>)
+    return Kind::kUnique;
+  else if constexpr (is_a<T, std::variant>)
+    return Kind::kVariant;
+  else if constexpr (is_a<T, std::pair> || is_a<T, std::tuple>)
+    return Kind::kTuple;
+  else if constexpr (KeyedMap<T>)
+    return Kind::kMap;
+  else if constexpr (KeyedSet<T>)
+    return Kind::kSet;
+  else if constexpr (Sequence<T>)
+    return Kind::kSequence;
+  else if constexpr (std::is_aggregate_v<T> && !HasBase<T>)
+    return Kind::kAggregate;
+  else
+    return Kind::kNone;
+}
+
+template <class T>
+concept HasOwnCodec = !requires {
+  Codec<T>::kBuiltIn;
+};
 
 template <class T>
 consteval Kind kind_of() {
-  using std::is_same_v;
-  if constexpr (!std::is_object_v<T> || std::is_pointer_v<T> || !is_same_v<T, std::remove_cv_t<T>>) return Kind::kNone;
-  else if constexpr (!requires { Codec<T>::kBuiltIn; }) return Kind::kOwn;
-  else if constexpr (is_same_v<T, bool>) return Kind::kBool;
-  else if constexpr (is_same_v<T, std::byte> || Integer<T>) return Kind::kInteger;
-  else if constexpr (Real<T>) return Kind::kReal;
-  else if constexpr (std::is_enum_v<T>) return Kind::kEnum;
-  else if constexpr (!std::is_class_v<T>) return Kind::kNone;
-  else if constexpr (is_same_v<T, std::string>) return Kind::kText;
-  else if constexpr (is_same_v<T, std::monostate>) return Kind::kMonostate;
-  else if constexpr (is_a<T, std::chrono::time_point>) return Kind::kTimePoint;
-  else if constexpr (requires { typename T::rep; typename T::period; T(std::declval<typename T::rep>()); }) return Kind::kDuration;
-  else if constexpr (is_std_array<T>) {
-    if constexpr (kArraySize<T> == 0) return Kind::kFixedArray;
-    else if constexpr (ByteLike<typename T::value_type>) return Kind::kFixedBytes;
-    else if constexpr (Number<typename T::value_type>) return Kind::kFixedNumbers;
-    else return Kind::kFixedArray;
-  }
-  else if constexpr (is_a<T, std::vector>) {
-    if constexpr (ByteLike<typename T::value_type>) return Kind::kBytes;
-    else if constexpr (Number<typename T::value_type>) return Kind::kNumbers;
-    else return Kind::kSequence;
-  }
-  else if constexpr (is_a<T, std::optional>) return Kind::kOptional;
-  else if constexpr (is_a<T, std::unique_ptr>) return Kind::kUnique;
-  else if constexpr (is_a<T, std::variant>) return Kind::kVariant;
-  else if constexpr (is_a<T, std::pair> || is_a<T, std::tuple>) return Kind::kTuple;
-  else if constexpr (KeyedMap<T>) return Kind::kMap;
-  else if constexpr (KeyedSet<T>) return Kind::kSet;
-  else if constexpr (Sequence<T>) return Kind::kSequence;
-  else if constexpr (std::is_aggregate_v<T> && !HasBase<T>) return Kind::kAggregate;
-  else return Kind::kNone;
+  if constexpr (!std::is_object_v<T> || std::is_pointer_v<T> || !std::is_same_v<T, std::remove_cv_t<T>>)
+    return Kind::kNone;
+  else if constexpr (HasOwnCodec<T>)
+    return Kind::kOwn;
+  else if constexpr (std::is_same_v<T, bool>)
+    return Kind::kBool;
+  else if constexpr (std::is_same_v<T, std::byte> || Integer<T>)
+    return Kind::kInteger;
+  else if constexpr (Real<T>)
+    return Kind::kReal;
+  else if constexpr (std::is_enum_v<T>)
+    return Kind::kEnum;
+  else if constexpr (std::is_class_v<T>)
+    return kind_of_class<T>();
+  else
+    return Kind::kNone;
 }
 
 // A unique_ptr to an array, or with a deleter of its own, cannot be made at the other end.
@@ -154,7 +214,8 @@ consteval uint64_t shape_of_members(std::index_sequence<I...>) {
 template <class T, class... Outer, size_t... I>
 consteval uint64_t shape_of_alternatives(std::index_sequence<I...>, auto element) {
   uint64_t shape = hash_name("one of");
-  ((shape = mix(shape, shape_of<typename decltype(element.template operator()<I>())::type, Outer...>())), ...);
+  ((shape = mix(shape, shape_of<typename decltype(element.template operator()<I>())::type, Outer...>())),
+   ...);
   return shape;
 }
 
@@ -162,26 +223,31 @@ template <class T, class... Outer>
 consteval uint64_t shape_of() {
   constexpr Kind kind = kind_of<T>();
   constexpr uint64_t name = hash_name(type_name<T>());
-  if constexpr (kind == Kind::kNone) return 0;
-  else if constexpr ((std::same_as<T, Outer> || ...)) return name;
+  if constexpr (kind == Kind::kNone)
+    return 0;
+  else if constexpr ((std::same_as<T, Outer> || ...))
+    return name;
   else if constexpr (kind == Kind::kAggregate)
     return shape_of_members<T, Outer...>(std::make_index_sequence<boost::pfr::tuple_size_v<T>>{});
   else if constexpr (kind == Kind::kSequence || kind == Kind::kOptional || kind == Kind::kFixedArray)
     return mix(name, shape_of<typename T::value_type, Outer...>());
-  else if constexpr (kind == Kind::kSet) return mix(name, shape_of<typename T::key_type, Outer...>());
+  else if constexpr (kind == Kind::kSet)
+    return mix(name, shape_of<typename T::key_type, Outer...>());
   else if constexpr (kind == Kind::kMap)
-    return mix(mix(name, shape_of<typename T::key_type, Outer...>()), shape_of<typename T::mapped_type, Outer...>());
+    return mix(mix(name, shape_of<typename T::key_type, Outer...>()),
+               shape_of<typename T::mapped_type, Outer...>());
   else if constexpr (kind == Kind::kUnique)
     return is_plain_unique<T> ? mix(name, shape_of<typename T::element_type, Outer...>()) : 0;
   else if constexpr (kind == Kind::kTuple)
-    return shape_of_alternatives<T, Outer...>(std::make_index_sequence<std::tuple_size_v<T>>{}, []<size_t I>() {
-      return std::type_identity<std::tuple_element_t<I, T>>{};
-    });
+    return shape_of_alternatives<T, Outer...>(
+        std::make_index_sequence<std::tuple_size_v<T>>{},
+        []<size_t I>() { return std::type_identity<std::tuple_element_t<I, T>>{}; });
   else if constexpr (kind == Kind::kVariant)
-    return shape_of_alternatives<T, Outer...>(std::make_index_sequence<std::variant_size_v<T>>{}, []<size_t I>() {
-      return std::type_identity<std::variant_alternative_t<I, T>>{};
-    });
-  else return name;
+    return shape_of_alternatives<T, Outer...>(
+        std::make_index_sequence<std::variant_size_v<T>>{},
+        []<size_t I>() { return std::type_identity<std::variant_alternative_t<I, T>>{}; });
+  else
+    return name;
 }
 
 template <class T>
@@ -189,7 +255,8 @@ consteval bool travels() {
   return shape_of<T>() != 0;
 }
 
-// The aggregates of this program by the hash of their shape, for the text of TypeMismatch. Filled before main.
+// The aggregates of this program by the hash of their shape, for the text of TypeMismatch. Filled before
+// main.
 struct Shape {
   uint64_t hash = 0;
   const char* name = nullptr;
@@ -200,7 +267,9 @@ void register_shape(Shape& shape);
 const char* find_shape(uint64_t hash);
 
 struct RegisteredShape : Shape {
-  RegisteredShape(uint64_t own_hash, const char* own_name) : Shape{own_hash, own_name} { register_shape(*this); }
+  RegisteredShape(uint64_t own_hash, const char* own_name) : Shape{own_hash, own_name} {
+    register_shape(*this);
+  }
 };
 
 template <class T>
@@ -213,3 +282,4 @@ struct ShapeOf {
 }  // namespace internal
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop

@@ -10,7 +10,7 @@
 #include <rayo/object.h>
 
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 namespace internal {
 
 template <class... T>
@@ -41,14 +41,15 @@ struct Signature<R (C::*)(P...) const noexcept> : SignatureOf<R, C, P...> {};
 template <class R, class C, class... P>
 struct Signature<R (C::*)(P...)&> : SignatureOf<R, C, P...> {};
 template <class R, class C, class... P>
-struct Signature<R (C::*)(P...) & noexcept> : SignatureOf<R, C, P...> {};
+struct Signature<R (C::*)(P...)& noexcept> : SignatureOf<R, C, P...> {};
 template <class R, class C, class... P>
 struct Signature<R (C::*)(P...) const&> : SignatureOf<R, C, P...> {};
 template <class R, class C, class... P>
-struct Signature<R (C::*)(P...) const & noexcept> : SignatureOf<R, C, P...> {};
+struct Signature<R (C::*)(P...) const& noexcept> : SignatureOf<R, C, P...> {};
 
 template <auto F>
-inline constexpr bool is_function = std::is_pointer_v<decltype(F)> && std::is_function_v<std::remove_pointer_t<decltype(F)>>;
+inline constexpr bool is_function =
+    std::is_pointer_v<decltype(F)>&& std::is_function_v<std::remove_pointer_t<decltype(F)>>;
 template <auto F>
 inline constexpr bool is_method = std::is_member_function_pointer_v<decltype(F)>;
 
@@ -74,10 +75,11 @@ template <class P>
 using Sent = std::conditional_t<std::is_same_v<Held<P>, std::string_view>, std::string, Held<P>>;
 
 template <class P>
-inline constexpr bool takes_copy = !std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>;
+inline constexpr bool takes_copy =
+    !std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>;
 
-// The value of a ref to R may stand for a parameter P: the same type, or numbers of which P holds the wider kind (a value out of
-// range is a TypeMismatch when the call runs).
+// The value of a ref to R may stand for a parameter P: the same type, or numbers of which P holds the wider
+// kind (a value out of range is a TypeMismatch when the call runs).
 template <class P, class R>
 inline constexpr bool value_fits = std::is_same_v<Sent<P>, R> || (Integer<Held<P>> && Integer<R>) ||
                                    (Real<Held<P>> && (Integer<R> || Real<R>));
@@ -85,8 +87,10 @@ inline constexpr bool value_fits = std::is_same_v<Sent<P>, R> || (Integer<Held<P
 template <class P, class A>
 inline constexpr bool argument_fits = [] {
   using Argument = std::remove_cvref_t<A>;
-  if constexpr (is_object_ref<Argument> && !is_object_ref<Held<P>>) return value_fits<P, typename ValueOf<Argument>::type>;
-  else return std::is_convertible_v<A, Held<P>>;
+  if constexpr (is_object_ref<Argument> && !is_object_ref<Held<P>>)
+    return value_fits<P, typename ValueOf<Argument>::type>;
+  else
+    return std::is_convertible_v<A, Held<P>>;
 }();
 
 template <class R>
@@ -95,25 +99,30 @@ inline constexpr bool is_result = std::is_void_v<R> || Value<std::remove_cvref_t
 template <class P>
 consteval void check_parameter() {
   static_assert(takes_copy<P>,
-                "rayo: a parameter of a remote function is a reference to non-const; the callee would change a copy. Take it by "
-                "value or by const reference and return what has changed");
-  static_assert(Value<Sent<P>>,
-                "rayo: a parameter's type cannot travel between processes. Make it an aggregate (a struct without constructors, "
-                "bases and private members) of types that can, or specialise rayo::Codec for it (<rayo/codec.h>)");
+                "rayo: a parameter of a remote function is a reference to non-const; the callee would change "
+                "a copy. Take it by value or by const reference and return what has changed");
+  static_assert(
+      Value<Sent<P>>,
+      "rayo: a parameter's type cannot travel between processes. Make it an aggregate (a struct without "
+      "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
+      "(<rayo/codec.h>)");
 }
 
 template <class R, class... P>
 consteval void check_signature(Types<P...>) {
-  static_assert(is_result<R>,
-                "rayo: the result's type cannot travel between processes. Make it an aggregate (a struct without constructors, "
-                "bases and private members) of types that can, or specialise rayo::Codec for it (<rayo/codec.h>)");
+  static_assert(
+      is_result<R>,
+      "rayo: the result's type cannot travel between processes. Make it an aggregate (a struct without "
+      "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
+      "(<rayo/codec.h>)");
   (check_parameter<P>(), ...);
 }
 
 template <class P, class A>
 consteval void check_argument() {
   static_assert(argument_fits<P, A>,
-                "rayo: an argument does not fit the parameter's type: it must convert to it, or be an ObjectRef of that type");
+                "rayo: an argument does not fit the parameter's type: it must convert to it, or be an "
+                "ObjectRef of that type");
 }
 
 }  // namespace internal

@@ -7,7 +7,7 @@
 #include <string_view>
 
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 namespace internal {
 
 // FNV-1a with a final mix, so that near names lie far apart. The same in every process and compiler.

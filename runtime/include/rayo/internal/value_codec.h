@@ -1,13 +1,15 @@
 // How the types that Rayo knows become CBOR items and back. Not for users: <rayo/codec.h>.
 //
-// Of one aggregate type: an array whose first item is the hash of its shape. Numbers in a vector or array: a typed array (RFC 8746,
-// little-endian) on write, on read a plain array too. optional and unique_ptr: null or the value (an array of none or one where the
-// value can be null itself). variant: [index, value]. Durations and time points: the count of their unit.
+// Of one aggregate type: an array whose first item is the hash of its shape. Numbers in a vector or array: a
+// typed array (RFC 8746, little-endian) on write, on read a plain array too. optional and unique_ptr: null or
+// the value (an array of none or one where the value can be null itself). variant: [index, value]. Durations
+// and time points: the count of their unit.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <boost/pfr/core.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,13 +21,12 @@
 #include <variant>
 #include <vector>
 
-#include <boost/pfr/core.hpp>
-
 #include <rayo/internal/cbor.h>
 #include <rayo/internal/shape.h>
 
+#pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
-inline namespace [[gnu::visibility("default")]] v0 {
+inline namespace v0 {
 
 template <class T>
 void encode(Encoder& out, const T& value);
@@ -130,8 +131,10 @@ void encode_value(Encoder& out, const T& value) {
   if constexpr (kind == Kind::kBool) {
     out.boolean(value);
   } else if constexpr (kind == Kind::kInteger) {
-    if constexpr (std::is_signed_v<T>) out.integer(static_cast<int64_t>(value));
-    else out.unsigned_integer(static_cast<uint64_t>(value));
+    if constexpr (std::is_signed_v<T>)
+      out.integer(static_cast<int64_t>(value));
+    else
+      out.unsigned_integer(static_cast<uint64_t>(value));
   } else if constexpr (kind == Kind::kReal) {
     out.real(value);
   } else if constexpr (kind == Kind::kEnum) {
@@ -186,7 +189,8 @@ void decode_numbers(Decoder& in, auto resize) {
 template <class T, size_t... I>
 T decode_aggregate(Decoder& in, std::index_sequence<I...>) {
   static_cast<void>(&ShapeOf<T>::kEntry);
-  if (!in.take_raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size())) other_shape(in, kTypeName<T>.data());
+  if (!in.take_raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size()))
+    other_shape(in, kTypeName<T>.data());
   return T{decode<boost::pfr::tuple_element_t<I, T>>(in)...};
 }
 
@@ -205,8 +209,10 @@ T decode_container(Decoder& in) {
     if constexpr (requires { out.reserve(left); })
       out.reserve(std::min<uint64_t>(left, 16 + in.left() / sizeof(typename T::value_type)));
     for (; left > 0; --left) {
-      if constexpr (kind == Kind::kSet) out.insert(decode<typename T::key_type>(in));
-      else out.push_back(decode<typename T::value_type>(in));
+      if constexpr (kind == Kind::kSet)
+        out.insert(decode<typename T::key_type>(in));
+      else
+        out.push_back(decode<typename T::value_type>(in));
     }
   }
   return out;
@@ -229,8 +235,9 @@ T decode_variant(Decoder& in, std::index_sequence<I...>) {
   in.array_of(2);
   const uint64_t index = in.unsigned_integer();
   using Read = T (*)(Decoder&);
-  static constexpr Read kReaders[] = {
-      [](Decoder& from) { return T(std::in_place_index<I>, decode<std::variant_alternative_t<I, T>>(from)); }...};
+  static constexpr Read kReaders[] = {[](Decoder& from) {
+    return T(std::in_place_index<I>, decode<std::variant_alternative_t<I, T>>(from));
+  }...};
   if (index >= sizeof...(I)) in.mismatch("the index of an alternative");
   return kReaders[index](in);
 }
@@ -260,7 +267,8 @@ T decode_nested(Decoder& in) {
     return decode_nullable<T, Inner>(in, [](Decoder& from) { return T(std::in_place, decode<Inner>(from)); });
   } else if constexpr (kind == Kind::kUnique) {
     using Inner = typename T::element_type;
-    return decode_nullable<T, Inner>(in, [](Decoder& from) { return std::make_unique<Inner>(decode<Inner>(from)); });
+    return decode_nullable<T, Inner>(
+        in, [](Decoder& from) { return std::make_unique<Inner>(decode<Inner>(from)); });
   } else if constexpr (kind == Kind::kVariant) {
     return decode_variant<T>(in, std::make_index_sequence<std::variant_size_v<T>>{});
   } else if constexpr (kind == Kind::kTuple) {
@@ -309,8 +317,10 @@ T decode_value(Decoder& in) {
   if constexpr (kind == Kind::kBool) {
     return in.boolean();
   } else if constexpr (kind == Kind::kInteger) {
-    if constexpr (std::is_same_v<T, std::byte>) return std::byte{decode_integer<unsigned char>(in)};
-    else return decode_integer<T>(in);
+    if constexpr (std::is_same_v<T, std::byte>)
+      return std::byte{decode_integer<unsigned char>(in)};
+    else
+      return decode_integer<T>(in);
   } else if constexpr (kind == Kind::kReal) {
     return static_cast<T>(in.real());
   } else if constexpr (kind == Kind::kEnum) {
@@ -336,3 +346,4 @@ T decode_value(Decoder& in) {
 }  // namespace internal
 }  // namespace v0
 }  // namespace rayo
+#pragma GCC visibility pop
