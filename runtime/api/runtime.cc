@@ -9,10 +9,12 @@
 #include <rayo/internal/registry.h>
 #include <rayo/runtime.h>
 
+#include "runtime/api/cluster.h"
 #include "runtime/api/current.h"
 #include "runtime/api/in_process.h"
 #include "runtime/api/session.h"
 #include "runtime/base/text.h"
+#include "runtime/worker/process.h"
 
 namespace rayo {
 namespace api {
@@ -58,16 +60,22 @@ void check_registry() {
 
 void start(const InitOptions& options, const std::vector<std::string>& arguments) {
   check_registry();
+  if (worker::started_as_worker() && !options.in_process) {
+    worker::serve(arguments, [](internal::Backend& backend) { set_current_backend(&backend); });
+  }
   std::lock_guard lock(g_lock);
   if (g_session != nullptr) {
     throw Invalid({.kind = ErrorKind::kInvalid,
                    .text = "rayo::init was called twice",
                    .next_step = "call rayo::shutdown() before a second rayo::init"});
   }
-  std::unique_ptr<Session> session = std::make_unique<InProcessSession>(options);
+  std::unique_ptr<Session> session;
+  if (options.in_process)
+    session = std::make_unique<InProcessSession>(options);
+  else
+    session = join_cluster(options, arguments);
   static const int at_exit = std::atexit([] { shutdown(); });
   static_cast<void>(at_exit);
-  static_cast<void>(arguments);
   set_current_backend(&session->backend());
   g_session = session.release();
 }
@@ -92,10 +100,7 @@ void shutdown() {
 
 bool is_initialized() { return api::current_backend() != nullptr; }
 
-bool is_worker() {
-  const char* worker = std::getenv("RAYO_WORKER");
-  return worker != nullptr && *worker != '\0';
-}
+bool is_worker() { return worker::started_as_worker(); }
 
 ContextRecord context() { return internal::backend().context(); }
 
