@@ -28,9 +28,9 @@ class ClusterSession final : public Session {
       : process_(std::move(process)), own_(std::move(own)) {}
 
   internal::Backend& backend() override { return process_->backend(); }
-  void end() override {
+  void end(bool process_ends) override {
     process_->shutdown();
-    if (own_) own_->stop();
+    if (own_ && !process_ends) own_->stop();  // else its keepers see to it
   }
 
  private:

@@ -24,7 +24,7 @@ class InProcessSession final : public Session {
  public:
   explicit InProcessSession(const InitOptions& options) : world_(options) {}
   internal::Backend& backend() override { return world_; }
-  void end() override { world_.shutdown(); }
+  void end(bool) override { world_.shutdown(); }
 
  private:
   InProcess world_;
@@ -58,6 +58,16 @@ void check_registry() {
                               "may not share one)"});
 }
 
+void finish(bool process_ends) {
+  if (current_backend() == nullptr) return;  // also in a child of fork(), whose parent's session this is not
+  std::lock_guard lock(g_lock);
+  if (g_session == nullptr) return;
+  std::unique_ptr<Session> session(std::exchange(g_session, nullptr));
+  session->end(process_ends);
+  set_current_backend(nullptr);
+  ended_sessions().push_back(std::move(session));
+}
+
 void start(const InitOptions& options, const std::vector<std::string>& arguments) {
   check_registry();
   if (worker::started_as_worker() && !options.in_process) {
@@ -65,6 +75,7 @@ void start(const InitOptions& options, const std::vector<std::string>& arguments
   }
   std::lock_guard lock(g_lock);
   if (g_session != nullptr) {
+    internal::backend();  // throws where this is a child of fork()
     throw Invalid({.kind = ErrorKind::kInvalid,
                    .text = "rayo::init was called twice",
                    .next_step = "call rayo::shutdown() before a second rayo::init"});
@@ -74,7 +85,7 @@ void start(const InitOptions& options, const std::vector<std::string>& arguments
     session = std::make_unique<InProcessSession>(options);
   else
     session = join_cluster(options, arguments);
-  static const int at_exit = std::atexit([] { shutdown(); });
+  static const int at_exit = std::atexit([] { finish(true); });
   static_cast<void>(at_exit);
   set_current_backend(&session->backend());
   g_session = session.release();
@@ -89,14 +100,7 @@ void init(int argc, char** argv, const InitOptions& options) { api::start(option
 
 void init(const InitOptions& options) { api::start(options, api::own_arguments()); }
 
-void shutdown() {
-  std::lock_guard lock(api::g_lock);
-  if (api::g_session == nullptr) return;
-  std::unique_ptr<api::Session> session(std::exchange(api::g_session, nullptr));
-  session->end();
-  api::set_current_backend(nullptr);
-  api::ended_sessions().push_back(std::move(session));
-}
+void shutdown() { api::finish(false); }
 
 bool is_initialized() { return api::current_backend() != nullptr; }
 

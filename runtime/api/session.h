@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <rayo/internal/backend.h>
 
@@ -13,8 +11,8 @@ class Session {
  public:
   virtual ~Session() = default;
   virtual internal::Backend& backend() = 0;
-  // From the thread of init or shutdown; then the backend refuses everything but releases.
-  virtual void end() = 0;
+  // From the thread of shutdown, or at the process's end; then the backend refuses everything but releases.
+  virtual void end(bool process_ends) = 0;
 };
 
 }  // namespace rayo::api

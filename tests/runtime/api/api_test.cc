@@ -1,8 +1,12 @@
 // If this fails, a user's unit tests on init({.in_process = true}) behave unlike a cluster: calls out of
 // order, errors without their reason, waits that never end.
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <stdexcept>
+#include <string_view>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include <rayo/rayo.h>
 
@@ -82,13 +86,26 @@ std::string open_bag(const Bag& bag) {
   return all;
 }
 
-class InProcessTest : public testing::Test {
+// The same promises hold on a cluster: RAYO_TEST_BACKEND=cluster runs these tests on one of this program's
+// own.
+bool on_cluster() {
+  const char* backend = std::getenv("RAYO_TEST_BACKEND");
+  return backend != nullptr && std::string_view(backend) == "cluster";
+}
+
+class ApiTest : public testing::Test {
  protected:
-  void SetUp() override { rayo::init({.in_process = true}); }
+  void SetUp() override {
+    if (on_cluster()) {
+      rayo::init({.num_cpus = 4});
+    } else {
+      rayo::init({.in_process = true});
+    }
+  }
   void TearDown() override { rayo::shutdown(); }
 };
 
-TEST_F(InProcessTest, TheProgramOfTheDesignRuns) {
+TEST_F(ApiTest, TheProgramOfTheDesignRuns) {
   auto counter = rayo::spawn<Counter>({.name = "hits", .resources = {.cpus = 0.5}, .max_restarts = 3});
   rayo::ObjectRef<int64_t> hits = counter.call<&Counter::add>(3);
   rayo::ObjectRef<double> h = rayo::remote<half>(hits);
@@ -96,7 +113,7 @@ TEST_F(InProcessTest, TheProgramOfTheDesignRuns) {
   EXPECT_EQ(rayo::actor<Counter>("hits").call<&Counter::get>().get(), 3);
 }
 
-TEST_F(InProcessTest, CallsStartInTheOrderTheyWereMade) {
+TEST_F(ApiTest, CallsStartInTheOrderTheyWereMade) {
   auto log = rayo::spawn<Log>();
   auto late = rayo::remote<slow>(30);
   log.call<&Log::note>(late);  // its argument is not there yet; the others wait for it
@@ -108,7 +125,7 @@ TEST_F(InProcessTest, CallsStartInTheOrderTheyWereMade) {
   EXPECT_EQ(log.call<&Log::all>().get(), expected);
 }
 
-TEST_F(InProcessTest, AThrowArrivesWithTypeMessageAndStack) {
+TEST_F(ApiTest, AThrowArrivesWithTypeMessageAndStack) {
   auto counter = rayo::spawn<Counter>();
   auto failed = counter.call<&Counter::fail>("too far");
   try {
@@ -124,7 +141,7 @@ TEST_F(InProcessTest, AThrowArrivesWithTypeMessageAndStack) {
   EXPECT_EQ(counter.call<&Counter::add>(1).get(), 1) << "the actor lives on";
 }
 
-TEST_F(InProcessTest, AnErrorPassesThroughRefsAndTasks) {
+TEST_F(ApiTest, AnErrorPassesThroughRefsAndTasks) {
   auto direct = rayo::remote<half>(rayo::remote<broken>(3)).try_get();
   ASSERT_FALSE(direct);
   EXPECT_EQ(direct.error().kind, rayo::ErrorKind::kTask);
@@ -136,7 +153,7 @@ TEST_F(InProcessTest, AnErrorPassesThroughRefsAndTasks) {
   EXPECT_NE(through.error().text.find("let_through"), std::string::npos) << through.error().text;
 }
 
-TEST_F(InProcessTest, TimeoutsEndTheWaitAndNotTheCall) {
+TEST_F(ApiTest, TimeoutsEndTheWaitAndNotTheCall) {
   auto ref = rayo::remote<slow>(200);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THROW(ref.get(5ms), rayo::Timeout);
@@ -149,9 +166,9 @@ TEST_F(InProcessTest, TimeoutsEndTheWaitAndNotTheCall) {
   EXPECT_EQ(ref.get(0ms), 200);
 }
 
-TEST_F(InProcessTest, NestedTasksDoNotRunOutOfPlaces) { EXPECT_EQ(rayo::remote<fib>(12).get(), 144); }
+TEST_F(ApiTest, NestedTasksDoNotRunOutOfPlaces) { EXPECT_EQ(rayo::remote<fib>(12).get(), 144); }
 
-TEST_F(InProcessTest, RefsAndHandlesTravelInsideValues) {
+TEST_F(ApiTest, RefsAndHandlesTravelInsideValues) {
   auto bag = rayo::remote<make_bag>(3);
   EXPECT_EQ(rayo::remote<open_bag>(bag).get(), "bag012");
   EXPECT_EQ(open_bag(bag.get()), "bag012");
@@ -163,7 +180,7 @@ TEST_F(InProcessTest, RefsAndHandlesTravelInsideValues) {
   EXPECT_EQ(rayo::remote<sum>(rayo::put(std::vector<int64_t>{1, 2, 3})).get(), 6);
 }
 
-TEST_F(InProcessTest, WaitTellsReadyFromPending) {
+TEST_F(ApiTest, WaitTellsReadyFromPending) {
   std::vector<rayo::ObjectRef<int>> refs{rayo::remote<slow>(300), rayo::put(1), rayo::put(2)};
   auto [ready, pending] = rayo::wait(refs, 2);
   ASSERT_EQ(ready.size(), 2u);
@@ -175,7 +192,7 @@ TEST_F(InProcessTest, WaitTellsReadyFromPending) {
   EXPECT_TRUE(rayo::wait(std::vector<rayo::ObjectRef<int>>{}).ready.empty());
 }
 
-TEST_F(InProcessTest, NamesBelongToOneLivingActor) {
+TEST_F(ApiTest, NamesBelongToOneLivingActor) {
   auto first = rayo::spawn<Counter>({.name = "only"});
   EXPECT_THROW(rayo::spawn<Counter>({.name = "only"}), rayo::Invalid);
   auto again = rayo::spawn<Counter>({.name = "only", .get_if_exists = true});
@@ -188,7 +205,7 @@ TEST_F(InProcessTest, NamesBelongToOneLivingActor) {
   EXPECT_NE(next, first);
 }
 
-TEST_F(InProcessTest, KillEndsRunningAndWaitingCalls) {
+TEST_F(ApiTest, KillEndsRunningAndWaitingCalls) {
   auto looper = rayo::spawn<Looper>();
   looper.call<&Looper::meet>(looper).get();
   auto counter = rayo::spawn<Counter>();
@@ -207,7 +224,7 @@ TEST_F(InProcessTest, KillEndsRunningAndWaitingCalls) {
   EXPECT_THROW(counter.call<&Counter::get>().get(), rayo::ActorDied);
 }
 
-TEST_F(InProcessTest, AConstructorThatThrowsIsNamedToCallers) {
+TEST_F(ApiTest, AConstructorThatThrowsIsNamedToCallers) {
   auto fragile = rayo::spawn<Fragile>(-1);
   try {
     fragile.call<&Fragile::ok>().get();
@@ -220,7 +237,7 @@ TEST_F(InProcessTest, AConstructorThatThrowsIsNamedToCallers) {
   EXPECT_EQ(rayo::spawn<Fragile>(rayo::put(2)).call<&Fragile::ok>().get(), 1) << "a ref stands for its value";
 }
 
-TEST_F(InProcessTest, WaitingForOneselfIsADeadlockError) {
+TEST_F(ApiTest, WaitingForOneselfIsADeadlockError) {
   auto looper = rayo::spawn<Looper>();
   looper.call<&Looper::meet>(looper).get();
   auto result = looper.call<&Looper::wait_for_self>().try_get(10s);
@@ -233,8 +250,8 @@ TEST_F(InProcessTest, WaitingForOneselfIsADeadlockError) {
   rayo::kill(looper);  // it holds a handle of itself
 }
 
-TEST_F(InProcessTest, ContextAndNodesTellWhereCodeRuns) {
-  EXPECT_TRUE(rayo::context().in_process);
+TEST_F(ApiTest, ContextAndNodesTellWhereCodeRuns) {
+  EXPECT_EQ(rayo::context().in_process, !on_cluster());
   EXPECT_FALSE(rayo::context().actor);
   auto counter = rayo::spawn<Counter>();
   EXPECT_EQ(counter.call<&Counter::self>().get(), counter.id().hex());
@@ -243,7 +260,7 @@ TEST_F(InProcessTest, ContextAndNodesTellWhereCodeRuns) {
   EXPECT_EQ(rayo::blocking([] { return 3; }), 3);
 }
 
-TEST_F(InProcessTest, AnActorEndsWithItsLastHandleAfterItsCalls) {
+TEST_F(ApiTest, AnActorEndsWithItsLastHandleAfterItsCalls) {
   rayo::ObjectRef<int64_t> last;
   {
     auto counter = rayo::spawn<Counter>({.name = "brief"});
@@ -263,7 +280,7 @@ TEST_F(InProcessTest, AnActorEndsWithItsLastHandleAfterItsCalls) {
   }
 }
 
-TEST_F(InProcessTest, ManyThreadsOfTheUserMayCall) {
+TEST_F(ApiTest, ManyThreadsOfTheUserMayCall) {
   auto counter = rayo::spawn<Counter>();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -294,6 +311,27 @@ TEST(InProcessSessionTest, ASecondInitWorksAndOldRefsAreRefused) {
   rayo::shutdown();
 }
 
+TEST(InProcessSessionTest, AChildOfForkIsToldSo) {
+  rayo::init({.in_process = true});
+  rayo::ObjectRef<int> ref = rayo::put(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    int told = 0;
+    try {
+      ref.get();
+    } catch (const rayo::Unavailable& error) {
+      told = error.text().find("fork") != std::string::npos;
+    }
+    ref = {};
+    _exit(told);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  rayo::shutdown();
+}
+
 TEST(InProcessSessionTest, ShutdownEndsWhatWaits) {
   rayo::init({.in_process = true});
   auto counter = rayo::spawn<Counter>();
@@ -304,3 +342,9 @@ TEST(InProcessSessionTest, ShutdownEndsWhatWaits) {
 }
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  if (rayo::is_worker()) rayo::init(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
