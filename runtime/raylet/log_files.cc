@@ -103,7 +103,10 @@ struct LogFiles::State {
     for (size_t end; (end = reading.rest.find('\n', start)) != std::string::npos; start = end + 1)
       printed.lines.push_back(reading.rest.substr(start, end - start));
     reading.rest.erase(0, start);
-    if (reading.rest.size() > kLineLimit) printed.lines.push_back(std::exchange(reading.rest, {}));
+    if (reading.rest.size() > kLineLimit) {
+      printed.lines.push_back(std::move(reading.rest));
+      reading.rest.clear();
+    }
     if (printed.lines.empty()) return;
     loop.defer([this, here = std::weak_ptr(alive), printed = std::move(printed)]() mutable {
       if (!here.expired()) handler(std::move(printed));
