@@ -93,6 +93,7 @@ bool ActorClient::send_front() {
 void ActorClient::answered() {
   --outstanding_;
   if (!queue_.empty()) pump();
+  look_whether_idle();
 }
 
 void ActorClient::link_to_address() {
@@ -220,11 +221,12 @@ void ActorClient::apply_last_word() {
   deadline_ = base::kForever;
   state_ = for_good_ ? State::kDead : State::kNowhere;
   fail_outstanding(why);
-  if (!for_good_) return;
+  if (!for_good_) return look_whether_idle();
   let_go_of_arguments();
   why_ = why;
   auto queued = std::exchange(queue_, {});
   for (auto& call : queued) table_.fail(call->result, why_);
+  look_whether_idle();
 }
 
 }  // namespace rayo::worker

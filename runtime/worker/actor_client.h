@@ -34,6 +34,8 @@ class ActorClient : public CallOwner {
   bool dead() const { return state_ == State::kDead; }
   bool idle() const { return outstanding_ == 0 && queue_.empty(); }
   uint32_t outstanding() const { return outstanding_; }
+  // The last handle is gone: CallWire::went_idle when idle() turns true.
+  void part() { parting_ = true; }
 
   // What the constructor's arguments name, counted: kept until the actor lives or is dead.
   void keep_until_started(Inner named);
@@ -71,6 +73,9 @@ class ActorClient : public CallOwner {
   void pump();
   bool send_front();
   void unlink();
+  void look_whether_idle() {
+    if (parting_ && idle()) parting_ = false, wire_.went_idle(actor_);
+  }
   void fail_outstanding(const ErrorRecord& why);
   void end_life(ErrorRecord why, bool for_good);
   void apply_last_word();
@@ -88,6 +93,7 @@ class ActorClient : public CallOwner {
   std::deque<std::unique_ptr<OutgoingCall>> queue_;
   base::TimePoint deadline_ = base::kForever;  // of kLost, or of the last word
   bool pumping_ = false;
+  bool parting_ = false;
   Inner named_;                      // of the constructor
   bool ended_ = false;               // this incarnation, so far as told
   bool for_good_ = false;            // of last_word_: it does not come back

@@ -59,6 +59,8 @@ class CallWire {
   virtual void release_actors(std::span<const ActorId> actors) = 0;
 
   virtual void watch_actor(const ActorId& actor) = 0;
+  // A client that was told to part has nothing under way any more.
+  virtual void went_idle(const ActorId& actor) = 0;
   virtual void request_leases(const proto::RequestLeases& request) = 0;
   virtual void return_lease(const LeaseId& lease, bool worker_suspect) = 0;
 

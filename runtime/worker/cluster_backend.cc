@@ -30,14 +30,7 @@ constexpr base::Duration kLongestProbe = std::chrono::seconds(1);
 }  // namespace
 
 ClusterBackend::ClusterBackend(Traffic& traffic, WaitChain& chain, Self self)
-    : traffic_(traffic), chain_(chain), self_(std::move(self)), main_thread_(std::this_thread::get_id()) {
-  drain_.backend = this;
-  drain_.run = [](Posted* posted) {
-    auto* drain = static_cast<Drain*>(posted);
-    drain->posted.store(false, std::memory_order_relaxed);
-    drain->backend->traffic_.finish_turn();
-  };
-}
+    : traffic_(traffic), chain_(chain), self_(std::move(self)), main_thread_(std::this_thread::get_id()) {}
 
 void ClusterBackend::close() {
   closed_ = true;
@@ -279,8 +272,7 @@ void ClusterBackend::retain(const ObjectHandle& object) {
 
 void ClusterBackend::release(const ObjectHandle& object) {
   if (fork_.in_child()) return;
-  if (traffic_.table().release(slot_of(object)) && !drain_.posted.exchange(true, std::memory_order_relaxed))
-    traffic_.engine().post(&drain_);
+  if (traffic_.table().release(slot_of(object))) traffic_.finish_turn_soon();
 }
 
 void ClusterBackend::retain_actor(const ActorId& actor) {
@@ -292,12 +284,8 @@ void ClusterBackend::retain_actor(const ActorId& actor) {
 void ClusterBackend::release_actor(const ActorId& actor) {
   if (fork_.in_child()) return;
   Hold hold(traffic_.engine().baton());
-  if (closed_ || !traffic_.references().release_actor(actor)) return;
-  if (traffic_.actors().forget(actor)) {
-    proto::ToRaylet message;
-    set_id(message.mutable_unwatch_actor()->mutable_actor(), actor);
-    traffic_.raylet().push(message);
-  }
+  if (closed_) return;
+  traffic_.let_go_of_actor(actor);
   traffic_.finish_turn();
 }
 

@@ -53,10 +53,6 @@ class ClusterBackend : public internal::Backend {
 
  private:
   using Hold = std::unique_lock<Baton>;
-  struct Drain : Posted {
-    ClusterBackend* backend = nullptr;
-    std::atomic<bool> posted{false};
-  };
 
   Hold enter();
   void wait_for_room(ActorClient& client);
@@ -81,7 +77,6 @@ class ClusterBackend : public internal::Backend {
   ForkGuard fork_;
   bool closed_ = false;
   bool lent_ = false;
-  Drain drain_;
 };
 
 }  // namespace rayo::worker

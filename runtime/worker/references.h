@@ -35,6 +35,10 @@ class References : public ObjectObserver {
   // True where this was the first (or last) handle.
   bool retain_actor(const ActorId& actor);
   bool release_actor(const ActorId& actor);
+  uint32_t actor_handles(const ActorId& actor) const {
+    auto found = actors_.find(actor);
+    return found == actors_.end() ? 0 : found->second;
+  }
 
   bool dirty() const { return !held_.empty() || !dropped_.empty() || !actors_held_.empty() || !actors_dropped_.empty(); }
   void flush();

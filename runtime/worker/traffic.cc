@@ -1,5 +1,7 @@
 #include "runtime/worker/traffic.h"
 
+#include <mutex>
+
 #include "runtime/base/ids.h"
 #include "runtime/worker/call_body.h"
 #include "runtime/worker/failure.h"
@@ -19,9 +21,22 @@ Traffic::Traffic(Identity identity, rpc::Doorbell doorbell, const base::Clock& c
       actors_(table_, *this),
       tasks_(table_, *this) {
   references_.bind(table_);
+  turn_.traffic = this;
+  turn_.run = [](Posted* posted) {
+    auto* turn = static_cast<Turn*>(posted);
+    turn->posted.store(false, std::memory_order_relaxed);
+    if (!turn->traffic->closed_) turn->traffic->finish_turn();
+  };
 }
 
-Traffic::~Traffic() = default;
+Traffic::~Traffic() {
+  std::lock_guard hold(engine_.baton());
+  closed_ = true;
+}
+
+void Traffic::finish_turn_soon() {
+  if (!turn_.posted.exchange(true, std::memory_order_relaxed)) engine_.post(&turn_);
+}
 
 void Traffic::finish_turn() {
   if (table_.has_released()) table_.drain();
@@ -43,6 +58,7 @@ bool Traffic::send(PeerId peer, const rpc::FrameHeader& header, std::span<const 
 }
 
 void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
+  if (closed_) return;
   switch (header.kind) {
     case rpc::FrameKind::kCall: return host_.on_call(peer, header, body);
     case rpc::FrameKind::kReply: return on_reply(peer, header, body);
@@ -104,12 +120,14 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
 }
 
 void Traffic::on_peer_closed(PeerId peer, const base::Status&) {
+  if (closed_) return;
   host_.on_peer_closed(peer);
   peers_.on_closed(peer);
   finish_turn();
 }
 
 void Traffic::on_deadline(base::TimePoint now) {
+  if (closed_) return;
   alarms_.ring(now);
   finish_turn();
 }
@@ -117,6 +135,7 @@ void Traffic::on_deadline(base::TimePoint now) {
 // ---- the raylet ----
 
 void Traffic::on_raylet_frame(const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
+  if (closed_) return;
   proto::ToWorker message;
   if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) return;
   if (!raylet_.on_answer(header.call_id, message, fds)) on_push(message, fds);
@@ -147,6 +166,7 @@ void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
 }
 
 void Traffic::on_raylet_closed(const base::Status& why) {
+  if (closed_) return;
   raylet_.on_closed(why);
   const ErrorRecord record = record_of(raylet_.why_closed());
   actors_.on_failure(record);
@@ -185,6 +205,21 @@ void Traffic::watch_actor(const ActorId& actor) {
     if (const proto::Failure* failure = failure_in(*answer)) return client->on_failure(record_of(*failure));
     client->on_info(answer->actor_reply().actor());
   });
+}
+
+void Traffic::let_go_of_actor(const ActorId& actor) {
+  ActorClient* client = actors_.find(actor);
+  if (client && !client->idle() && references_.actor_handles(actor) == 1) return client->part();
+  if (!references_.release_actor(actor) || !client) return;
+  actors_.forget(actor);
+  proto::ToRaylet message;
+  set_id(message.mutable_unwatch_actor()->mutable_actor(), actor);
+  raylet_.push(message);
+}
+
+// Not at once: the client is in the middle of something.
+void Traffic::went_idle(const ActorId& actor) {
+  alarms_.at(base::TimePoint(), [this, actor] { let_go_of_actor(actor); });
 }
 
 void Traffic::request_leases(const proto::RequestLeases& request) {

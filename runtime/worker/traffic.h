@@ -4,6 +4,7 @@
 // Everything under the baton.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <string>
@@ -53,6 +54,11 @@ class Traffic : public Sink, public CallWire {
 
   // What was put off during a turn: released slots, the batch for the raylet, frames.
   void finish_turn();
+  // Any thread, lock-free: a turn soon, for a handle that was dropped and that the raylet has to hear of.
+  void finish_turn_soon();
+
+  // A handle of the user is dropped. The last one is kept until the calls made by it have ended: they are to run.
+  void let_go_of_actor(const ActorId& actor);
 
   // Sink
   void on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) override;
@@ -61,7 +67,7 @@ class Traffic : public Sink, public CallWire {
   void on_raylet_closed(const base::Status& why) override;
   base::TimePoint next_deadline() override { return alarms_.next(); }
   void on_deadline(base::TimePoint now) override;
-  bool outstanding() override { return table_.live() != 0; }
+  bool outstanding() override { return !closed_ && table_.live() != 0; }
 
   // CallWire
   bool send(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) override;
@@ -71,6 +77,7 @@ class Traffic : public Sink, public CallWire {
   void retain_actors(std::span<const ActorId> actors) override;
   void release_actors(std::span<const ActorId> actors) override { references_.release_actors(actors); }
   void watch_actor(const ActorId& actor) override;
+  void went_idle(const ActorId& actor) override;
   void request_leases(const proto::RequestLeases& request) override;
   void return_lease(const LeaseId& lease, bool worker_suspect) override;
   base::TimePoint now() const override { return clock_.now(); }
@@ -81,9 +88,16 @@ class Traffic : public Sink, public CallWire {
   void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
   void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);
 
+  struct Turn : Posted {
+    Traffic* traffic = nullptr;
+    std::atomic<bool> posted{false};
+  };
+
   const base::Clock& clock_;
   ProcessEvents events_;
   Alarms alarms_;
+  Turn turn_;
+  bool closed_ = false;  // what stands below the engine is going: its service thread finds nothing to do any more
   Engine engine_;
   RayletLink raylet_;
   References references_;
