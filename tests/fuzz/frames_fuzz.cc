@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/rpc/tcp_channel.h"
+#include "runtime/rpc/tls_pump.h"
 #include "runtime/worker/call_body.h"
 #include "tests/fuzz/seeds.h"
 
