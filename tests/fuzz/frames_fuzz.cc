@@ -1,9 +1,8 @@
 // If this finds something, a broken or hostile peer on a frame connection crashes a worker or a raylet.
+#include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cstring>
 
 #include "runtime/rpc/tcp_channel.h"
 #include "runtime/rpc/tls_pump.h"
@@ -41,7 +40,8 @@ std::vector<std::string> rayo::fuzz::seeds() {
   body.actors(actors);
   body.values(values);
   std::string sections(reinterpret_cast<const char*>(body.bytes().data()), body.bytes().size());
-  return {frame(rpc::FrameKind::kControl, 0, "\x0a\x02hi"), frame(rpc::FrameKind::kCall, body.flags(), sections + "\x80"),
+  return {frame(rpc::FrameKind::kControl, 0, "\x0a\x02hi"),
+          frame(rpc::FrameKind::kCall, body.flags(), sections + "\x80"),
           frame(rpc::FrameKind::kReply, 0, "x") + frame(rpc::FrameKind::kCancel, 0, "")};
 }
 

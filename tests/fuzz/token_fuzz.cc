@@ -1,14 +1,12 @@
-// If this finds something, a badly pasted token, address or role name crashes a command or is taken for another one.
-#include "runtime/rpc/token.h"
-
+// If this finds something, a badly pasted token, address or role name crashes a command or is taken for
+// another one.
 #include "runtime/base/address.h"
 #include "runtime/rpc/certificates.h"
+#include "runtime/rpc/token.h"
 #include "tests/fuzz/seeds.h"
 
 std::vector<std::string> rayo::fuzz::seeds() {
-  return {rpc::Token{}.text(),
-          "10.0.0.5:6379,head.lan:6380",
-          "[fe80::1]:6379",
+  return {rpc::Token{}.text(), "10.0.0.5:6379,head.lan:6380", "[fe80::1]:6379",
           rpc::RoleName{rpc::Role::kHead, {1, 2}, {}}.uri(),
           rpc::RoleName{rpc::Role::kNode, {1, 2}, {3, 4}}.uri()};
 }

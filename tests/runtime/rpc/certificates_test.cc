@@ -80,7 +80,8 @@ TEST_F(Certificates, TheChainIsWhatTlsChecks) {
 }
 
 TEST_F(Certificates, ANodesCertificateIssuesNothing) {
-  CertificateHandle ca = read(authority_.certificate_pem), node = read(node_.certificate_pem), forged(X509_new());
+  CertificateHandle ca = read(authority_.certificate_pem), node = read(node_.certificate_pem),
+                    forged(X509_new());
   BioHandle key_text = bio_over(node_.key_pem);
   KeyHandle key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
   X509_set_version(forged.get(), 2);
