@@ -147,12 +147,14 @@ std::optional<RoleName> RoleName::parse(std::string_view uri) {
   auto cluster = ClusterId::from_hex(parts[0]);
   if (!cluster) return std::nullopt;
   RoleName name{Role::kHead, *cluster, {}};
-  if (parts.size() == 2) return parts[1] == "head" ? std::optional(name) : std::nullopt;
-  auto id = MemberId::from_hex(parts[2]);
-  if (parts.size() != 3 || !id || (parts[1] != "node" && parts[1] != "client")) return std::nullopt;
-  name.role = parts[1] == "node" ? Role::kNode : Role::kClient;
-  name.id = *id;
-  // One spelling for one name: capitals in an id would make two.
+  if (parts.size() == 3) {
+    auto id = MemberId::from_hex(parts[2]);
+    if (!id || (parts[1] != "node" && parts[1] != "client")) return std::nullopt;
+    name.role = parts[1] == "node" ? Role::kNode : Role::kClient;
+    name.id = *id;
+  }
+  // One spelling for one name (capitals in an id would make two); this also refuses all that was not looked
+  // at.
   return name.uri() == uri ? std::optional(name) : std::nullopt;
 }
 

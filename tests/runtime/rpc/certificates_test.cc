@@ -58,6 +58,8 @@ TEST_F(Certificates, OnlyOneSpellingOfARoleCounts) {
   EXPECT_TRUE(RoleName::parse(good));
   for (std::string wrong :
        {good + "/", good + "0", good.substr(1), std::string("rayo://x/head"),
+        std::string("rayo://0000000000001111000000000000222A/head"),
+        std::string("rayo://00000000000011110000000000002222/head/head"),
         base::cat("rayo://", kCluster.hex()), base::cat("rayo://", kCluster.hex(), "/head/"),
         base::cat("rayo://", kCluster.hex(), "/raylet/", kNode.id.hex()),
         base::cat("rayo://", kCluster.hex(), "/node/", kNode.id.hex(), "/head")})
