@@ -1,0 +1,215 @@
+// The call path as a user has it: the public C++ API on a real cluster of two nodes on this machine.
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include <rayo/rayo.h>
+
+#include "bench/harness.h"
+#include "bench/local_cluster.h"
+#include "bench/references.h"
+
+namespace rayo::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kSpan = 200ms;  // of one measurement of a rate
+constexpr int kCalls = 5000;
+
+struct Echo {
+  int64_t same(int64_t n) { return n; }
+  std::vector<ObjectRef<int64_t>> make(int64_t count) {
+    std::vector<ObjectRef<int64_t>> refs;
+    for (int64_t i = 0; i < count; ++i) refs.push_back(put(i));
+    return refs;
+  }
+  int64_t compute(int64_t milliseconds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    return milliseconds;
+  }
+};
+
+int64_t same(int64_t n) { return n; }
+
+ActorHandle<Echo> echo_on(const std::string& node) {
+  auto actor = spawn<Echo>({.labels = {{.key = "bench", .values = {node}}}});
+  actor.call<&Echo::same>(int64_t{0}).get();
+  return actor;
+}
+
+double call_us(const ActorHandle<Echo>& actor, int count) {
+  return p50_us(count, [&] { (void)actor.call<&Echo::same>(int64_t{1}).get(); });
+}
+
+double idle_call_us(const ActorHandle<Echo>& actor) {
+  return p50_us(
+      200, [] { std::this_thread::sleep_for(1ms); },
+      [&] { (void)actor.call<&Echo::same>(int64_t{1}).get(); });
+}
+
+// Calls per second with `window` in flight; `start` makes one.
+template <class Start>
+double rate(size_t window, Start&& start) {
+  std::deque<ObjectRef<int64_t>> in_flight;
+  uint64_t done = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  while (seconds_since(begin) < std::chrono::duration<double>(kSpan).count()) {
+    while (in_flight.size() < window) in_flight.push_back(start());
+    (void)in_flight.front().get();
+    for (; !in_flight.empty() && in_flight.front().ready(); in_flight.pop_front()) ++done;
+  }
+  const double result = static_cast<double>(done) / seconds_since(begin);
+  for (; !in_flight.empty(); in_flight.pop_front()) (void)in_flight.front().get();
+  return result;
+}
+
+double call_rate(const ActorHandle<Echo>& actor, size_t window) {
+  return rate(window, [&] { return actor.call<&Echo::same>(int64_t{1}); });
+}
+
+// Made before init: they fork, and a process of a cluster does not.
+struct References {
+  RawRingEcho ring;
+  EventfdPingPong eventfd;
+  SocketEcho unix_socket{unix_pair()};
+  SocketEcho tcp{tcp_pair()};
+};
+
+void same_node(Report& report, References& references) {
+  const auto actor = echo_on("first");
+  report.ratio(
+      {"actor_call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3},
+      [&] { return p50_us(kCalls, [&] { references.ring.call(); }); },
+      [&] { return call_us(actor, kCalls); });
+  report.ratio(
+      {"actor_call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
+      [&] {
+        return p50_us(
+            200, [] { std::this_thread::sleep_for(1ms); }, [&] { references.eventfd.call(); });
+      },
+      [&] { return idle_call_us(actor); });
+  for (const size_t window : {size_t{64}, size_t{1000}})
+    report.ratio(
+        {"actor_call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher,
+         "coalesced unix-socket echo", 0.5},
+        [&] { return references.unix_socket.calls_per_second(window, kSpan); },
+        [&] { return call_rate(actor, window); });
+}
+
+void two_nodes(Report& report, References& references) {
+  const auto actor = echo_on("second");
+  report.ratio(
+      {"actor_call.two_nodes.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
+      [&] { return p50_us(2000, [&] { references.tcp.call(); }); }, [&] { return call_us(actor, 2000); });
+  report.ratio(
+      {"actor_call.two_nodes.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
+      [&] { return references.tcp.calls_per_second(1000, kSpan); }, [&] { return call_rate(actor, 1000); });
+}
+
+void tasks(Report& report) {
+  const auto actor = echo_on("first");
+  report.ratio(
+      {"task.sync", "us", Better::kLower, "actor call", 2}, [&] { return call_us(actor, 1000); },
+      [] { return p50_us(1000, [] { (void)remote<same>(int64_t{1}).get(); }); });
+  report.ratio(
+      {"task.in_flight_64", "calls/s", Better::kHigher, "actor calls in flight", 0.1},
+      [&] { return call_rate(actor, 64); }, [] { return rate(64, [] { return remote<same>(int64_t{1}); }); });
+}
+
+void references_of_a_busy_process(Report& report) {
+  const auto actor = echo_on("first");
+  report.absolute({"reference.of_busy_process", "us", Better::kLower, "", 200}, [&] {
+    auto refs = actor.call<&Echo::make>(int64_t{110}).get();
+    const auto computing = actor.call<&Echo::compute>(int64_t{300});
+    std::this_thread::sleep_for(20ms);
+    size_t next = 0;
+    const double p50 = p50_us(100, [&] { (void)refs[next++].get(); });
+    (void)computing.get();
+    return p50;
+  });
+}
+
+void small_objects(Report& report) {
+  const std::string value(100, 'v');
+  report.ratio(
+      {"put_and_get.100_bytes", "us", Better::kLower, "allocation and copy + 0.5 us", 2},
+      [&] {
+        std::optional<std::string> copy;
+        return 0.5 + p50_us(kCalls, [&] { copy.emplace(value); });
+      },
+      [&] { return p50_us(kCalls, [&] { (void)put(value).get(); }); });
+}
+
+void creation(Report& report, Child& forker, Shared<std::atomic<double>>& fork_us) {
+  (void)forker;
+  report.ratio(
+      {"actor.creation", "us", Better::kLower, "fork+exit of a small process", 4},
+      [&] { return fork_us->load(); },
+      [] {
+        return p50_us(20, [] {
+          const auto actor = spawn<Echo>({.labels = {{.key = "bench", .values = {"first"}}}});
+          (void)actor.call<&Echo::same>(int64_t{1}).get();
+        });
+      });
+}
+
+// fork + exit + reap of a process like the zygote, measured again and again beside the benchmark.
+void measure_forks(std::atomic<double>& result) {
+  for (;;) {
+    result = p50_us(20, [] {
+      const pid_t child = ::fork();
+      if (child == 0) ::_exit(0);
+      ::waitpid(child, nullptr, 0);
+    });
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+// A fresh program's first answer: from its exec to the value.
+double first_answer_ms(const char* program) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string command = std::string(program) + " --first-answer >/dev/null";
+  if (std::system(command.c_str()) != 0) std::abort();
+  return seconds_since(begin) * 1e3;
+}
+
+int run(int argc, char** argv) {
+  Report report(5);
+  References references;
+  Shared<std::atomic<double>> fork_us;
+  Child forker([&] { measure_forks(*fork_us); });
+  LocalCluster cluster;
+  report.single({"start.head", "s", Better::kLower, "", 0.7}, cluster.start_seconds(), 0);
+  cluster.add_node();
+  std::this_thread::sleep_for(1s);
+  const double before = cluster.daemon_cpu_seconds();
+  std::this_thread::sleep_for(5s);
+  report.single({"node.idle_with_head", "% of a core", Better::kLower, "", 0.5},
+                (cluster.daemon_cpu_seconds() - before) / 2 / 5 * 100, 0);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  report.absolute({"program.first_answer", "ms", Better::kLower, "", 60},
+                  [&] { return first_answer_ms(program.c_str()); });
+  init(argc, argv);
+  same_node(report, references);
+  two_nodes(report, references);
+  tasks(report);
+  references_of_a_busy_process(report);
+  small_objects(report);
+  creation(report, forker, fork_us);
+  shutdown();
+  return report.print();
+}
+
+}  // namespace
+}  // namespace rayo::bench
+
+int main(int argc, char** argv) {
+  if (!rayo::is_worker() && (argc < 2 || std::string_view(argv[1]) != "--first-answer"))
+    return rayo::bench::run(argc, argv);
+  rayo::init(argc, argv);  // a worker stays here
+  const auto actor = rayo::spawn<rayo::bench::Echo>();
+  return static_cast<int>(actor.call<&rayo::bench::Echo::same>(int64_t{0}).get());
+}

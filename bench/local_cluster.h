@@ -1,0 +1,100 @@
+// A real cluster on this machine for one benchmark: a head with its node and a second node, in a home of
+// their own, made by the `rayo` beside this program and gone with the object.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdlib.h>
+#include <string>
+#include <vector>
+
+#include "bench/harness.h"
+
+namespace rayo::bench {
+
+class LocalCluster {
+ public:
+  LocalCluster() {
+    char name[] = "/tmp/rayo-bench-XXXXXX";
+    if (::mkdtemp(name) == nullptr) std::abort();
+    dir_ = name;
+    ::setenv("RAYO_HOME", (dir_ / "home").c_str(), 1);
+    ::setenv("RAYO_RUNTIME_DIR", (dir_ / "run").c_str(), 1);
+    ::unsetenv("RAYO_ADDRESS");
+    const auto begin = std::chrono::steady_clock::now();
+    run("start --head --local --num-cpus 8 --labels bench=first --port 0 --http-port 0 --node-port 0");
+    start_seconds_ = seconds_since(begin);
+  }
+  ~LocalCluster() {
+    (void)std::system((rayo() + " stop --all >" + (dir_ / "stop.log").string() + " 2>&1").c_str());
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+  }
+  LocalCluster(const LocalCluster&) = delete;
+
+  double start_seconds() const { return start_seconds_; }
+  void add_node() {
+    run("start --address " + address() + " --num-cpus 8 --labels bench=second --node-port 0");
+  }
+
+  // Processor time, in seconds, that head and raylets have used so far.
+  double daemon_cpu_seconds() const {
+    double sum = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "run")) {
+      const std::string file = entry.path().filename();
+      if (file == "head.pid" || file == "raylet.pid") sum += cpu_seconds(first_word(entry.path()));
+    }
+    return sum;
+  }
+
+ private:
+  static std::string rayo() {
+    return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rayo").string();
+  }
+  void run(const std::string& arguments) const {
+    const std::string log = (dir_ / "cli.log").string();
+    if (std::system((rayo() + " " + arguments + " >" + log + " 2>&1").c_str()) == 0) return;
+    std::fprintf(stderr, "rayo %s failed:\n%s", arguments.c_str(), text_of(log).c_str());
+    std::exit(1);
+  }
+  std::string address() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "run")) {
+      if (entry.path().filename() != "session.json") continue;
+      const std::string text = text_of(entry.path());
+      const size_t key = text.find("\"address\"");
+      const size_t begin = text.find('"', text.find(':', key)) + 1;
+      return text.substr(begin, text.find('"', begin) - begin);
+    }
+    std::abort();
+  }
+  static std::string text_of(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  static std::string first_word(const std::filesystem::path& file) {
+    std::string word;
+    std::ifstream(file) >> word;
+    return word;
+  }
+  static double cpu_seconds(const std::string& pid) {
+    const std::string text = text_of("/proc/" + pid + "/stat");
+    std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 2)));
+    std::string skipped;
+    double user = 0, system = 0;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+
+  std::filesystem::path dir_;
+  double start_seconds_ = 0;
+};
+
+}  // namespace rayo::bench
