@@ -56,7 +56,9 @@ int show(Cluster& cluster, bool json, bool repaint, Terminal& terminal) {
   if (repaint) text = "\x1b[H\x1b[2J" + text;
   terminal.out() << text << std::flush;
   if (view.error.ok()) return kDone;
-  return terminal.fail(base::within(view.error, base::cat("cannot reach the head at ", cluster.address())), code_for(view.error));
+  bool placed = base::message(view.error).find(cluster.address()) != std::string_view::npos;
+  base::Status error = placed ? view.error : base::within(view.error, base::cat("cannot reach the head at ", cluster.address()));
+  return terminal.fail(error, code_for(view.error));
 }
 
 }  // namespace

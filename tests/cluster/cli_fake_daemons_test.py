@@ -13,7 +13,7 @@ import pytest
 from conftest import BIN, Home
 
 READY = """
-import json, os, signal, sys, time
+import json, os, signal, sys, time; os.umask(0o077)
 settings = json.load(open(sys.argv[sys.argv.index("--settings") + 1]))
 ready = int(sys.argv[sys.argv.index("--ready-fd") + 1])
 def say(**words):
