@@ -1,6 +1,5 @@
-#include <dlfcn.h>
-
 #include <cstdlib>
+#include <dlfcn.h>
 
 #include "gpu/device.h"
 #include "gpu/nvml.h"
@@ -47,7 +46,8 @@ std::vector<DeviceProcess> processes_of(const Nvml& nvml, nvml::DeviceHandle han
   std::vector<nvml::ProcessInfo> found(64);
   for (int attempt = 0; attempt < 3; ++attempt) {  // more may start between two questions
     auto count = static_cast<unsigned>(found.size());
-    nvml::Result result = nvml.call<nvml::GetProcesses>("nvmlDeviceGetComputeRunningProcesses_v3", handle, &count, found.data());
+    nvml::Result result = nvml.call<nvml::GetProcesses>("nvmlDeviceGetComputeRunningProcesses_v3", handle,
+                                                        &count, found.data());
     if (result == nvml::kInsufficientSize) {
       found.resize(count + 64);
       continue;
@@ -65,9 +65,12 @@ std::vector<DeviceProcess> processes_of(const Nvml& nvml, nvml::DeviceHandle han
 
 void note_temperature(const Nvml& nvml, nvml::DeviceHandle handle, Device& device) {
   unsigned celsius = 0, limit = 0;
-  if (nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperature", handle, nvml::kTemperatureOfGpu, &celsius) != nvml::kSuccess) return;
+  if (nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperature", handle, nvml::kTemperatureOfGpu,
+                                      &celsius) != nvml::kSuccess)
+    return;
   device.temperature_c = static_cast<int>(celsius);
-  nvml::Result known = nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperatureThreshold", handle, nvml::kSlowdownThreshold, &limit);
+  nvml::Result known = nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperatureThreshold", handle,
+                                                       nvml::kSlowdownThreshold, &limit);
   if (known != nvml::kSuccess || limit == 0 || celsius < limit) return;
   device.state = "hot";
   device.reason = cat(celsius, " C, it slows down from ", limit, " C on");
@@ -78,7 +81,8 @@ Device describe(const Nvml& nvml, unsigned index) {
   nvml::DeviceHandle handle = nullptr;
   nvml::Result result = nvml.call<nvml::GetHandle>("nvmlDeviceGetHandleByIndex_v2", index, &handle);
   char text[nvml::kTextSize] = {};
-  if (result == nvml::kSuccess) result = nvml.call<nvml::GetText>("nvmlDeviceGetUUID", handle, text, nvml::kTextSize);
+  if (result == nvml::kSuccess)
+    result = nvml.call<nvml::GetText>("nvmlDeviceGetUUID", handle, text, nvml::kTextSize);
   if (result == nvml::kSuccess) {
     device.uuid = text;
     result = nvml.call<nvml::GetText>("nvmlDeviceGetName", handle, text, nvml::kTextSize);
@@ -97,9 +101,11 @@ Device describe(const Nvml& nvml, unsigned index) {
     device.memory_total_bytes = static_cast<int64_t>(memory.total);
     device.memory_used_bytes = static_cast<int64_t>(memory.used);
   }
-  nvml.call<nvml::GetCapability>("nvmlDeviceGetCudaComputeCapability", handle, &device.compute_major, &device.compute_minor);
+  nvml.call<nvml::GetCapability>("nvmlDeviceGetCudaComputeCapability", handle, &device.compute_major,
+                                 &device.compute_minor);
   unsigned milliwatts = 0;
-  if (nvml.call<nvml::GetPower>("nvmlDeviceGetPowerUsage", handle, &milliwatts) == nvml::kSuccess) device.power_w = milliwatts / 1000.0;
+  if (nvml.call<nvml::GetPower>("nvmlDeviceGetPowerUsage", handle, &milliwatts) == nvml::kSuccess)
+    device.power_w = milliwatts / 1000.0;
   note_temperature(nvml, handle, device);
   device.processes = processes_of(nvml, handle);
   return device;

@@ -1,6 +1,6 @@
-#include "gpu/cuda_memory.h"
-
 #include <cuda_runtime_api.h>
+
+#include "gpu/cuda_memory.h"
 
 namespace rayo::gpu {
 

@@ -1,17 +1,16 @@
 #include "gpu/device.h"
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
@@ -80,8 +79,8 @@ bool read_all(int fd, base::TimePoint deadline, std::string& out) {
   }
 }
 
-// Reaps a probe that was killed. One that hangs inside the driver cannot be killed before the driver lets go of it: then it stays
-// behind (as the caller's child) rather than make the caller wait.
+// Reaps a probe that was killed. One that hangs inside the driver cannot be killed before the driver lets go
+// of it: then it stays behind (as the caller's child) rather than make the caller wait.
 int reap(pid_t pid) {
   int status = 0;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -101,9 +100,12 @@ DeviceList list_devices(base::TimePoint deadline) {
   bool ended = read_all(probe->out.get(), deadline, output);
   if (!ended) kill(probe->pid, SIGKILL);
   int status = reap(probe->pid);
-  if (!ended) return none("the NVIDIA driver did not answer in time: the question was given up (nvidia-smi would hang too)");
+  if (!ended)
+    return none(
+        "the NVIDIA driver did not answer in time: the question was given up (nvidia-smi would hang too)");
   if (WIFSIGNALED(status)) {
-    return none(cat("rayo-gpu-probe was ended inside the NVIDIA driver by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")"));
+    return none(cat("rayo-gpu-probe was ended inside the NVIDIA driver by signal ", WTERMSIG(status), " (",
+                    strsignal(WTERMSIG(status)), ")"));
   }
   auto list = parse_devices(output);
   return list.ok() ? *list : none(std::string(base::message(list.status())));

@@ -1,17 +1,16 @@
-// The GPUs of this machine, as NVML tells them. NVML is loaded at run time by a program of its own, `rayo-gpu-probe`: a driver that
-// hangs or crashes takes that program with it, never the raylet.
+// The GPUs of this machine, as NVML tells them. NVML is loaded at run time by a program of its own,
+// `rayo-gpu-probe`: a driver that hangs or crashes takes that program with it, never the raylet.
 //
-//   DeviceList found = list_devices(deadline_after(clock.now(), 5s));    // blocks: call it from a thread of its own
-//   if (found.devices.empty()) log().info("no GPU: {}", found.reason);
+//   DeviceList found = list_devices(deadline_after(clock.now(), 5s));    // blocks: call it from a thread of
+//   its own if (found.devices.empty()) log().info("no GPU: {}", found.reason);
 //
 // Memory in bytes, power in watts; -1 where the device does not tell. Any thread; no errors but `reason`.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -25,8 +24,8 @@ struct DeviceProcess {
 };
 
 struct Device {
-  int index = 0;       // NVML's, by PCI bus
-  std::string uuid;    // "GPU-...": what CUDA_VISIBLE_DEVICES takes
+  int index = 0;     // NVML's, by PCI bus
+  std::string uuid;  // "GPU-...": what CUDA_VISIBLE_DEVICES takes
   std::string model;
   std::string state;   // "ok", "hot" (at its slowdown temperature), "sick" (does not answer)
   std::string reason;  // of a state that is not ok
@@ -41,11 +40,12 @@ struct Device {
 
 struct DeviceList {
   std::vector<Device> devices;
-  std::string reason;  // why there is none: no driver, the probe hung, NVML's own words; "" where there are some
+  std::string
+      reason;  // why there is none: no driver, the probe hung, NVML's own words; "" where there are some
 };
 
-// Runs `rayo-gpu-probe` (beside this program, or $RAYO_GPU_PROBE) and kills it at the deadline. About 5 ms without a driver,
-// 100 ms and more with one.
+// Runs `rayo-gpu-probe` (beside this program, or $RAYO_GPU_PROBE) and kills it at the deadline. About 5 ms
+// without a driver, 100 ms and more with one.
 DeviceList list_devices(base::TimePoint deadline);
 
 // What the probe prints, one JSON document, and its reading; InvalidArgument for anything else.

@@ -1,5 +1,6 @@
-// The few functions of NVML that we call, declared by ourselves: NVML's header belongs to a toolkit that need not be there. Names,
-// numbers and layouts are those of NVML's stable interface (nvml.h of CUDA 11 and later).
+// The few functions of NVML that we call, declared by ourselves: NVML's header belongs to a toolkit that need
+// not be there. Names, numbers and layouts are those of NVML's stable interface (nvml.h of CUDA 11 and
+// later).
 #pragma once
 
 namespace rayo::gpu::nvml {

@@ -1,5 +1,6 @@
-// rayo-gpu-probe: prints the devices that NVML lists as one JSON document (gpu/device.h) and ends. The raylet runs it, so that a
-// driver that hangs or crashes takes this program with it and nothing else. Exit code 0 also where there is no driver.
+// rayo-gpu-probe: prints the devices that NVML lists as one JSON document (gpu/device.h) and ends. The raylet
+// runs it, so that a driver that hangs or crashes takes this program with it and nothing else. Exit code 0
+// also where there is no driver.
 #include <cstdio>
 #include <cstdlib>
 

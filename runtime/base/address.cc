@@ -1,12 +1,11 @@
 #include "runtime/base/address.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netdb.h>
-
 #include <algorithm>
+#include <arpa/inet.h>
 #include <charconv>
+#include <ifaddrs.h>
 #include <memory>
+#include <netdb.h>
 
 #include "runtime/base/text.h"
 
@@ -38,9 +37,11 @@ StatusOr<HostPort> parse_host_port(std::string_view text) {
     bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     if (bracketed) host = host.substr(1, host.size() - 2);
     auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
-    bool whole = error == std::errc() && end == port.data() + port.size() && result.port >= 1 && result.port <= 65535;
-    bool plain = host.find_first_of(bracketed ? "/@[]" : "/@[]:") == std::string_view::npos &&
-                 std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+    bool whole =
+        error == std::errc() && end == port.data() + port.size() && result.port >= 1 && result.port <= 65535;
+    bool plain =
+        host.find_first_of(bracketed ? "/@[]" : "/@[]:") == std::string_view::npos &&
+        std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
     if (whole && plain) {
       result.host = host;
       return result;
@@ -66,13 +67,15 @@ StatusOr<std::vector<std::string>> resolve_host(const std::string& host) {
   int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (error != 0) {
     return failed(absl::StatusCode::kNotFound, cat("cannot resolve '", host, "': ", gai_strerror(error)),
-                  cat("check the spelling (`getent hosts ", host, "` should name an address), or give the address in digits"));
+                  cat("check the spelling (`getent hosts ", host,
+                      "` should name an address), or give the address in digits"));
   }
   std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   std::vector<std::string> addresses;
   for (const addrinfo* one = found; one; one = one->ai_next) {
     std::string text = numeric_text(one->ai_addr);
-    if (!text.empty() && std::find(addresses.begin(), addresses.end(), text) == addresses.end()) addresses.push_back(text);
+    if (!text.empty() && std::find(addresses.begin(), addresses.end(), text) == addresses.end())
+      addresses.push_back(text);
   }
   return addresses;
 }
@@ -83,7 +86,8 @@ bool is_local_address(const std::string& numeric) {
   if (getifaddrs(&found) != 0) return false;
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, freeifaddrs);
   for (const ifaddrs* one = found; one; one = one->ifa_next) {
-    if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6)) continue;
+    if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6))
+      continue;
     if (numeric_text(one->ifa_addr) == numeric) return true;
   }
   return false;

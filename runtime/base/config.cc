@@ -1,11 +1,10 @@
 #include "runtime/base/config.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
-
-#include <CLI/CLI.hpp>
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
@@ -18,26 +17,36 @@ using enum SettingKind;
 
 constexpr std::array kSettings{
     Setting{"nodes.suspect_after", kDuration, "1s", "four missed beats: nothing new is placed there"},
-    Setting{"nodes.dead_after_refused", kDuration, "3s", "its port refuses: the machine lives, the raylet does not"},
-    Setting{"nodes.dead_after_silent", kDuration, "10s", "longer than a switch takes to come back, shorter than patience"},
-    Setting{"nodes.rejoin_for", kDuration, "24h", "a raylet whose head is gone tries that long: a night and a morning"},
-    Setting{"workers.start_timeout", kDuration, "10s", "a program that has not reached rayo::init by then never will"},
-    Setting{"workers.idle_after", kDuration, "30s", "a spare worker is kept that long: the next task starts in microseconds"},
-    Setting{"logs.file_limit", kSize, "64MiB", "of one worker: enough to see its end, too little to fill a disk"},
+    Setting{"nodes.dead_after_refused", kDuration, "3s",
+            "its port refuses: the machine lives, the raylet does not"},
+    Setting{"nodes.dead_after_silent", kDuration, "10s",
+            "longer than a switch takes to come back, shorter than patience"},
+    Setting{"nodes.rejoin_for", kDuration, "24h",
+            "a raylet whose head is gone tries that long: a night and a morning"},
+    Setting{"workers.start_timeout", kDuration, "10s",
+            "a program that has not reached rayo::init by then never will"},
+    Setting{"workers.idle_after", kDuration, "30s",
+            "a spare worker is kept that long: the next task starts in microseconds"},
+    Setting{"logs.file_limit", kSize, "64MiB",
+            "of one worker: enough to see its end, too little to fill a disk"},
 };
 
 StatusOr<double> parse_number(std::string_view text) {
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size()) return number;
-  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a number"), "write it like 0.5 or 3");
+  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a number"),
+                "write it like 0.5 or 3");
 }
 
 Status check_value(SettingKind kind, const std::string& value) {
   switch (kind) {
-    case kDuration: return parse_duration(value).status();
-    case kSize: return parse_size(value).status();
-    case kNumber: return parse_number(value).status();
+    case kDuration:
+      return parse_duration(value).status();
+    case kSize:
+      return parse_size(value).status();
+    case kNumber:
+      return parse_number(value).status();
   }
   return {};
 }
@@ -63,8 +72,10 @@ Status unknown_key(const std::string& key, const std::string& source) {
   for (const Setting& setting : kSettings) {
     if (distance(key, setting.key) < distance(key, nearest->key)) nearest = &setting;
   }
-  std::string next = distance(key, nearest->key) <= 4 ? cat("did you mean '", nearest->key, "'? ") : std::string();
-  return failed(absl::StatusCode::kInvalidArgument, cat("cannot use ", source, ": '", key, "' is not a setting"),
+  std::string next =
+      distance(key, nearest->key) <= 4 ? cat("did you mean '", nearest->key, "'? ") : std::string();
+  return failed(absl::StatusCode::kInvalidArgument,
+                cat("cannot use ", source, ": '", key, "' is not a setting"),
                 cat(next, "`rayo config` lists every setting"));
 }
 
@@ -73,7 +84,8 @@ Status unknown_key(const std::string& key, const std::string& source) {
 std::span<const Setting> all_settings() { return kSettings; }
 
 Config::Config() {
-  for (const Setting& setting : kSettings) entries_[std::string(setting.key)] = {std::string(setting.by_default), "default"};
+  for (const Setting& setting : kSettings)
+    entries_[std::string(setting.key)] = {std::string(setting.by_default), "default"};
 }
 
 Status Config::set(const std::string& key, const std::string& value, const std::string& source) {
@@ -93,11 +105,13 @@ StatusOr<Config> Config::parse(std::string_view toml, const std::string& source)
   try {
     items = CLI::ConfigTOML().from_config(stream);
   } catch (const std::exception& error) {  // CLI11 reports by exceptions
-    return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", source, ": ", error.what()), "see https://toml.io");
+    return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", source, ": ", error.what()),
+                  "see https://toml.io");
   }
   for (const CLI::ConfigItem& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // begin and end of a section
-    RAYO_RETURN_IF_ERROR(config.set(item.fullname(), item.inputs.size() == 1 ? item.inputs[0] : join(item.inputs, ","), source));
+    RAYO_RETURN_IF_ERROR(config.set(
+        item.fullname(), item.inputs.size() == 1 ? item.inputs[0] : join(item.inputs, ","), source));
   }
   return config;
 }

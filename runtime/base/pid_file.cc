@@ -25,7 +25,8 @@ std::string boot_id() {
 std::optional<uint64_t> start_ticks(pid_t pid) {
   auto stat = read_file(cat("/proc/", pid, "/stat"));
   if (!stat.ok()) return std::nullopt;
-  // The name in parentheses may hold anything; what follows the last ')' is " STATE PPID ...", the 22nd field of all the start.
+  // The name in parentheses may hold anything; what follows the last ')' is " STATE PPID ...", the 22nd field
+  // of all the start.
   size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   auto fields = split(std::string_view(*stat).substr(name_end + 1), ' ');
@@ -48,7 +49,9 @@ std::optional<pid_t> live_pid(const Path& pid_file) {
 
 Status write_pid_file(const Path& pid_file, pid_t pid) {
   auto ticks = start_ticks(pid);
-  if (!ticks) return failed(absl::StatusCode::kNotFound, cat("cannot write ", pid_file.string(), ": process ", pid, " is gone"));
+  if (!ticks)
+    return failed(absl::StatusCode::kNotFound,
+                  cat("cannot write ", pid_file.string(), ": process ", pid, " is gone"));
   return write_private_file(pid_file, cat(pid, " ", *ticks, " ", boot_id(), "\n"));
 }
 

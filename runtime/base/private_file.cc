@@ -1,9 +1,8 @@
 #include "runtime/base/private_file.h"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
-
-#include <cerrno>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
@@ -16,11 +15,16 @@ constexpr size_t kLargestFile = 16u << 20;  // settings and tokens are kilobytes
 std::string mend_for(int error, const Path& place) {
   switch (error) {
     case ENOSPC:
-    case EDQUOT: return cat("make room on the disk of ", place.string(), ", or set RAYO_HOME and RAYO_RUNTIME_DIR to another one");
+    case EDQUOT:
+      return cat("make room on the disk of ", place.string(),
+                 ", or set RAYO_HOME and RAYO_RUNTIME_DIR to another one");
     case EROFS:
     case EACCES:
-    case EPERM: return cat("make ", place.string(), " writable for you, or set RAYO_HOME and RAYO_RUNTIME_DIR to a place that is");
-    default: return "set RAYO_HOME and RAYO_RUNTIME_DIR to a place on a local disk";
+    case EPERM:
+      return cat("make ", place.string(),
+                 " writable for you, or set RAYO_HOME and RAYO_RUNTIME_DIR to a place that is");
+    default:
+      return "set RAYO_HOME and RAYO_RUNTIME_DIR to a place on a local disk";
   }
 }
 
@@ -28,7 +32,8 @@ Status write_all(int fd, std::string_view content, const Path& file) {
   while (!content.empty()) {
     ssize_t written = ::write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
+    if (written < 0)
+      return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
     content.remove_prefix(static_cast<size_t>(written));
   }
   return {};
@@ -40,7 +45,8 @@ Status make_one_dir(const Path& dir) {
   struct stat found {};
   if (error == EEXIST && ::stat(dir.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode)) return {};
-    return failed(absl::StatusCode::kFailedPrecondition, cat("cannot create ", dir.string(), ": a file of that name is in the way"),
+    return failed(absl::StatusCode::kFailedPrecondition,
+                  cat("cannot create ", dir.string(), ": a file of that name is in the way"),
                   cat("move ", dir.string(), " away"));
   }
   return failed_errno(error, cat("cannot create ", dir.string()), mend_for(error, dir.parent_path()));
@@ -59,7 +65,8 @@ Status make_private_dir(const Path& dir) {
   struct stat found {};
   if (::stat(dir.c_str(), &found) != 0) return failed_errno(errno, cat("cannot look at ", dir.string()));
   if (found.st_uid != ::geteuid()) {
-    return failed(absl::StatusCode::kPermissionDenied, cat("cannot use ", dir.string(), ": it belongs to uid ", found.st_uid),
+    return failed(absl::StatusCode::kPermissionDenied,
+                  cat("cannot use ", dir.string(), ": it belongs to uid ", found.st_uid),
                   "set RAYO_HOME and RAYO_RUNTIME_DIR to directories of your own");
   }
   if ((found.st_mode & 077) != 0 && ::chmod(dir.c_str(), 0700) != 0) {
@@ -72,7 +79,8 @@ Status write_private_file(const Path& file, std::string_view content) {
   Path fresh = file;
   fresh += cat(".", ::getpid(), ".new");
   Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
+  if (!fd)
+    return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
   Status written = write_all(fd.get(), content, file);
   fd.reset();
   if (written.ok() && ::rename(fresh.c_str(), file.c_str()) != 0) {
@@ -94,7 +102,8 @@ StatusOr<std::string> read_file(const Path& file) {
     if (got == 0) return content;
     content.append(piece, static_cast<size_t>(got));
     if (content.size() > kLargestFile) {
-      return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", file.string(), ": it is larger than 16 MiB"));
+      return failed(absl::StatusCode::kInvalidArgument,
+                    cat("cannot read ", file.string(), ": it is larger than 16 MiB"));
     }
   }
 }

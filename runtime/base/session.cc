@@ -1,15 +1,13 @@
 #include "runtime/base/session.h"
 
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cstdlib>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-
-#include <boost/json.hpp>
 
 #include "runtime/base/address.h"
 #include "runtime/base/ids.h"
@@ -42,12 +40,14 @@ std::string text_of(const json::object& object, std::string_view name) {
 std::vector<NodeFiles> nodes_of(const Path& dir) {
   std::vector<NodeFiles> nodes;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(dir, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(dir, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     std::string name = entry->path().filename().string();
     if (!name.starts_with("node-")) continue;
     nodes.push_back({entry->path(), std::atoi(name.c_str() + 5)});
   }
-  std::sort(nodes.begin(), nodes.end(), [](const NodeFiles& a, const NodeFiles& b) { return a.number < b.number; });
+  std::sort(nodes.begin(), nodes.end(),
+            [](const NodeFiles& a, const NodeFiles& b) { return a.number < b.number; });
   return nodes;
 }
 
@@ -68,7 +68,8 @@ std::optional<Session> read_pointer(const Path& file) {
   session.http = text_of(object, "http");
   session.machine = text_of(object, "machine");
   if (auto* head = object.if_contains("head")) session.has_head = head->is_bool() && head->get_bool();
-  if (auto* owner = object.if_contains("owner_pid")) session.owner_pid = owner->is_int64() ? static_cast<int>(owner->get_int64()) : 0;
+  if (auto* owner = object.if_contains("owner_pid"))
+    session.owner_pid = owner->is_int64() ? static_cast<int>(owner->get_int64()) : 0;
   if (session.name.empty() || session.dir.empty()) return std::nullopt;
   session.nodes = nodes_of(session.dir);
   return session;
@@ -76,26 +77,30 @@ std::optional<Session> read_pointer(const Path& file) {
 
 Status check_name(std::string_view name) {
   bool plain = !name.empty() && name.size() <= kLongestName && name.front() != '-' &&
-               name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == std::string_view::npos;
+               name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+                   std::string_view::npos;
   if (plain) return {};
   return failed(absl::StatusCode::kInvalidArgument, cat("'", name, "' is not a cluster's name"),
                 cat("use letters, digits, '-' and '_', at most ", kLongestName));
 }
 
-// Sockets, pid files and SQLite's locks do not work across machines: a shared home would mix two machines' sessions.
+// Sockets, pid files and SQLite's locks do not work across machines: a shared home would mix two machines'
+// sessions.
 Status check_local_disk(const Path& dir) {
   struct Kind {
     uint32_t magic;
     const char* name;
   };
-  constexpr std::array kNetwork = {Kind{0x6969, "NFS"},       Kind{0xff534d42, "CIFS"},   Kind{0xfe534d42, "SMB2"}, Kind{0x517b, "SMB"},
-                                   Kind{0x00c36400, "Ceph"},  Kind{0x0bd00bd0, "Lustre"}, Kind{0x47504653, "GPFS"}, Kind{0x5346414f, "AFS"},
-                                   Kind{0x01021997, "9P"}};
+  constexpr std::array kNetwork = {
+      Kind{0x6969, "NFS"},      Kind{0xff534d42, "CIFS"}, Kind{0xfe534d42, "SMB2"},
+      Kind{0x517b, "SMB"},      Kind{0x00c36400, "Ceph"}, Kind{0x0bd00bd0, "Lustre"},
+      Kind{0x47504653, "GPFS"}, Kind{0x5346414f, "AFS"},  Kind{0x01021997, "9P"}};
   struct statfs found {};
   if (statfs(dir.c_str(), &found) != 0) return failed_errno(errno, cat("cannot look at ", dir.string()));
   for (const Kind& kind : kNetwork) {
     if (static_cast<uint32_t>(found.f_type) != kind.magic) continue;
-    return failed(absl::StatusCode::kFailedPrecondition, cat("cannot use ", dir.string(), ": it lies on a network file system (", kind.name, ")"),
+    return failed(absl::StatusCode::kFailedPrecondition,
+                  cat("cannot use ", dir.string(), ": it lies on a network file system (", kind.name, ")"),
                   "set RAYO_RUNTIME_DIR to a directory on a disk of this machine, such as /tmp/rayo");
   }
   return {};
@@ -107,7 +112,8 @@ Status check_socket_length(const Path& dir) {
   constexpr size_t kRoom = sizeof(sockaddr_un::sun_path) - 1;
   if (needed <= kRoom) return {};
   return failed(absl::StatusCode::kFailedPrecondition,
-                cat("cannot use ", dir.string(), ": a socket below it would have ", needed, " bytes of path, the system takes ", kRoom),
+                cat("cannot use ", dir.string(), ": a socket below it would have ", needed,
+                    " bytes of path, the system takes ", kRoom),
                 "set RAYO_RUNTIME_DIR to a shorter path, such as /tmp/rayo");
 }
 
@@ -119,7 +125,8 @@ StatusOr<Path> claim_dir(const std::string& name) {
     if (::mkdir(dir.c_str(), 0700) == 0) return dir;
     if (errno != EEXIST) return failed_errno(errno, cat("cannot create ", dir.string()));
   }
-  return failed(absl::StatusCode::kResourceExhausted, cat("cannot create ", (runtime_dir() / name).string(), ": the name is taken 999 times"),
+  return failed(absl::StatusCode::kResourceExhausted,
+                cat("cannot create ", (runtime_dir() / name).string(), ": the name is taken 999 times"),
                 "choose another --name");
 }
 
@@ -129,7 +136,8 @@ std::string describe(const std::vector<Session>& sessions) {
   return join(parts, ", ");
 }
 
-bool same_place(const Session& session, const HostPort& wanted, const std::vector<std::string>& wanted_numeric) {
+bool same_place(const Session& session, const HostPort& wanted,
+                const std::vector<std::string>& wanted_numeric) {
   auto published = parse_host_ports(session.address);
   if (!published.ok()) return false;
   for (const HostPort& address : *published) {
@@ -138,7 +146,9 @@ bool same_place(const Session& session, const HostPort& wanted, const std::vecto
     auto own_numeric = resolve_host(address.host);
     for (const std::string& numeric : wanted_numeric) {
       if (session.has_head && is_local_address(numeric)) return true;
-      if (own_numeric.ok() && std::find(own_numeric->begin(), own_numeric->end(), numeric) != own_numeric->end()) return true;
+      if (own_numeric.ok() &&
+          std::find(own_numeric->begin(), own_numeric->end(), numeric) != own_numeric->end())
+        return true;
     }
   }
   return false;
@@ -152,8 +162,10 @@ StatusOr<std::vector<Session>> sessions_at(std::string_view address) {
     for (Session& session : sessions_of_home()) {
       if (session.address.empty() || !session.live()) continue;
       if (session.address == one.text()) exact.push_back(session);
-      bool known = std::any_of(found.begin(), found.end(), [&](const Session& other) { return other.name == session.name; });
-      if (!known && same_place(session, one, numeric.ok() ? *numeric : std::vector<std::string>())) found.push_back(std::move(session));
+      bool known = std::any_of(found.begin(), found.end(),
+                               [&](const Session& other) { return other.name == session.name; });
+      if (!known && same_place(session, one, numeric.ok() ? *numeric : std::vector<std::string>()))
+        found.push_back(std::move(session));
     }
   }
   return exact.size() == 1 ? exact : found;
@@ -162,11 +174,13 @@ StatusOr<std::vector<Session>> sessions_at(std::string_view address) {
 Status no_session() {
   for (const Session& session : sessions_of_home()) {
     if (session.owner_pid > 0 || session.address.empty() || !session.rebooted()) continue;
-    return failed(absl::StatusCode::kNotFound,
-                  cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
-                  session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address));
+    return failed(
+        absl::StatusCode::kNotFound,
+        cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
+        session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address));
   }
-  return failed(absl::StatusCode::kNotFound, cat("no cluster is running here: nothing is started from ", home_dir().string()),
+  return failed(absl::StatusCode::kNotFound,
+                cat("no cluster is running here: nothing is started from ", home_dir().string()),
                 "rayo start --head");
 }
 
@@ -182,7 +196,8 @@ Path runtime_dir() {
   if (Path dir = from_environment("RAYO_RUNTIME_DIR"); !dir.empty()) return dir;
   Path run = cat("/run/user/", ::getuid());
   struct stat found {};
-  bool ours = ::stat(run.c_str(), &found) == 0 && found.st_uid == ::getuid() && ::access(run.c_str(), W_OK) == 0;
+  bool ours =
+      ::stat(run.c_str(), &found) == 0 && found.st_uid == ::getuid() && ::access(run.c_str(), W_OK) == 0;
   return ours ? run / "rayo" : Path(cat("/tmp/rayo-", ::getuid()));
 }
 
@@ -202,18 +217,21 @@ const NodeFiles* Session::local_raylet() const {
 
 bool Session::live() const {
   if (live_pid(starter_pid()) || live_pid(head().head_pid()) || live_pid(head().keeper_pid())) return true;
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const NodeFiles& node) { return node.live() || live_pid(node.keeper_pid()).has_value(); });
+  return std::any_of(nodes.begin(), nodes.end(), [](const NodeFiles& node) {
+    return node.live() || live_pid(node.keeper_pid()).has_value();
+  });
 }
 
 StatusOr<Session> create_session(std::string_view preferred, int owner_pid) {
-  std::string name = preferred.empty() ? cat("rayo-", ObjectId{random_bits(), 0, 0}.hex().substr(0, 6)) : std::string(preferred);
+  std::string name = preferred.empty() ? cat("rayo-", ObjectId{random_bits(), 0, 0}.hex().substr(0, 6))
+                                       : std::string(preferred);
   RAYO_RETURN_IF_ERROR(check_name(name));
   RAYO_RETURN_IF_ERROR(make_private_dir(home_dir()));
   RAYO_RETURN_IF_ERROR(make_private_dir(sessions_dir()));
   if (auto earlier = read_pointer(pointer_file(name))) {
     if (earlier->live()) {
-      return failed(absl::StatusCode::kAlreadyExists, cat("cannot start '", name, "': a cluster of that name runs at ", earlier->address),
+      return failed(absl::StatusCode::kAlreadyExists,
+                    cat("cannot start '", name, "': a cluster of that name runs at ", earlier->address),
                     "choose another --name, or end it: rayo stop");
     }
     remove_session(*earlier);
@@ -259,19 +277,24 @@ StatusOr<NodeFiles> add_node(Session& session) {
   for (int number = session.nodes.empty() ? 1 : session.nodes.back().number + 1; number < 1000; ++number) {
     Path dir = session.dir / cat("node-", number);
     if (::mkdir(dir.c_str(), 0700) == 0) return session.nodes.emplace_back(NodeFiles{dir, number});
-    if (errno != EEXIST) return failed_errno(errno, cat("cannot create ", dir.string()), "make room on the disk, and see that it is writable");
+    if (errno != EEXIST)
+      return failed_errno(errno, cat("cannot create ", dir.string()),
+                          "make room on the disk, and see that it is writable");
   }
-  return failed(absl::StatusCode::kResourceExhausted, cat("cannot add a node to '", session.name, "': 999 are here"), "rayo stop ends them");
+  return failed(absl::StatusCode::kResourceExhausted,
+                cat("cannot add a node to '", session.name, "': 999 are here"), "rayo stop ends them");
 }
 
 std::vector<Session> sessions_of_home() {
   std::vector<Session> sessions;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(sessions_dir(), error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(sessions_dir(), error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() != ".json") continue;
     if (auto session = read_pointer(entry->path())) sessions.push_back(std::move(*session));
   }
-  std::sort(sessions.begin(), sessions.end(), [](const Session& a, const Session& b) { return a.name < b.name; });
+  std::sort(sessions.begin(), sessions.end(),
+            [](const Session& a, const Session& b) { return a.name < b.name; });
   return sessions;
 }
 
@@ -282,7 +305,8 @@ void remove_session(const Session& session) {
     if (!dir.empty()) fs::remove_all(dir, ignored);
   }
   for (const Path& parent : {session.dir.parent_path(), session.state.parent_path()}) {
-    if (parent.filename().string().starts_with("rayo") || parent.filename() == "state") fs::remove(parent, ignored);  // only when empty
+    if (parent.filename().string().starts_with("rayo") || parent.filename() == "state")
+      fs::remove(parent, ignored);  // only when empty
   }
   fs::remove(session.token_file(), ignored);
   fs::remove(pointer_file(session.name), ignored);
@@ -292,7 +316,8 @@ StatusOr<Session> find_session(std::string_view address) {
   std::vector<Session> live;
   if (address.empty()) {
     for (Session& session : sessions_of_home()) {
-      if (session.owner_pid == 0 && !session.address.empty() && session.live()) live.push_back(std::move(session));
+      if (session.owner_pid == 0 && !session.address.empty() && session.live())
+        live.push_back(std::move(session));
     }
     if (live.empty()) return no_session();
   } else {

@@ -1,10 +1,8 @@
 #include "runtime/base/settings.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-
 #include <boost/json.hpp>
+#include <cerrno>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 
@@ -58,7 +56,8 @@ class Members {
 
   Status status(std::string_view where) const {
     if (wrong_.empty()) return {};
-    return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", where, ": '", wrong_, "' is missing or of another type"),
+    return failed(absl::StatusCode::kInvalidArgument,
+                  cat("cannot read ", where, ": '", wrong_, "' is missing or of another type"),
                   "start again: rayo start");
   }
 
@@ -71,7 +70,8 @@ StatusOr<json::object> parse_object(std::string_view text, std::string_view wher
   json::error_code error;
   json::value value = json::parse({text.data(), text.size()}, error);
   if (!error && value.is_object()) return std::move(value.get_object());
-  return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", where, ": it is not a JSON object"), "start again: rayo start");
+  return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", where, ": it is not a JSON object"),
+                "start again: rayo start");
 }
 
 StatusOr<json::object> read_object(const Path& file) {

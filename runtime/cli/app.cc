@@ -1,11 +1,10 @@
 #include "runtime/cli/app.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
@@ -25,12 +24,17 @@ struct Command {
 };
 
 constexpr std::array kCommands{
-    Command{"start", start_command, "start --head | --address HOST:PORT", "start a cluster here, or join one"},
-    Command{"stop", stop_command, "stop [--all]", "end this machine's part; on the head's machine the cluster"},
-    Command{"status", status_command, "status [--json] [--watch]", "what runs where, and what waits for what"},
-    Command{"list", list_command, "list nodes|workers|actors|jobs", "one line each, or --json; --filter key=value"},
+    Command{"start", start_command, "start --head | --address HOST:PORT",
+            "start a cluster here, or join one"},
+    Command{"stop", stop_command, "stop [--all]",
+            "end this machine's part; on the head's machine the cluster"},
+    Command{"status", status_command, "status [--json] [--watch]",
+            "what runs where, and what waits for what"},
+    Command{"list", list_command, "list nodes|workers|actors|jobs",
+            "one line each, or --json; --filter key=value"},
     Command{"why", why_command, "why ID", "why an actor, task or node is as it is, node by node"},
-    Command{"logs", logs_command, "logs [ID] [--follow] [--tail N]", "what a worker, an actor or this machine's daemons printed"},
+    Command{"logs", logs_command, "logs [ID] [--follow] [--tail N]",
+            "what a worker, an actor or this machine's daemons printed"},
     Command{"config", config_command, "config [--json]", "each setting, its value and where it comes from"},
     Command{"doctor", doctor_command, "doctor", "check what commonly breaks, and how to mend it"},
     Command{"token", token_command, "token", "the line that joins another machine"},
@@ -42,11 +46,14 @@ constexpr std::array<std::string_view, 3> kPlanned = {"memory", "network", "drai
 
 std::string overview() {
   std::vector<std::vector<std::string>> rows;
-  for (const Command& command : kCommands) rows.push_back({cat("  rayo ", command.usage), std::string(command.summary)});
+  for (const Command& command : kCommands)
+    rows.push_back({cat("  rayo ", command.usage), std::string(command.summary)});
   rows.push_back({"  rayo help [COMMAND]", "the flags of a command"});
-  return cat("Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n", table(rows),
-             "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
-             "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
+  return cat(
+      "Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n",
+      table(rows),
+      "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
+      "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
 }
 
 const Command* find(std::string_view name) {
@@ -65,7 +72,8 @@ std::string external_program(const std::string& name) {
   for (const std::string& place : base::split(path ? path : "", ':')) places.emplace_back(place);
   for (const fs::path& place : places) {
     fs::path candidate = place / ("rayo-" + name);
-    if (!place.empty() && access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate, error)) return candidate.string();
+    if (!place.empty() && access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate, error))
+      return candidate.string();
   }
   return {};
 }
@@ -81,9 +89,12 @@ int run_external(const std::string& program, const Arguments& arguments, Termina
 
 int unknown(const std::string& name, Terminal& terminal) {
   for (std::string_view planned : kPlanned) {
-    if (planned == name) return terminal.fail(cat("cannot run '", name, "': it comes with a later version"), "rayo help", kWrongUse);
+    if (planned == name)
+      return terminal.fail(cat("cannot run '", name, "': it comes with a later version"), "rayo help",
+                           kWrongUse);
   }
-  return terminal.fail(cat("cannot run '", name, "': it is not a command, and no program rayo-", name, " is beside rayo or on PATH"),
+  return terminal.fail(cat("cannot run '", name, "': it is not a command, and no program rayo-", name,
+                           " is beside rayo or on PATH"),
                        "rayo help", kWrongUse);
 }
 
@@ -106,7 +117,8 @@ int run(const Arguments& arguments, Terminal& terminal) {
   if (name == "help" || name == "--help" || name == "-h") return help(rest, terminal);
   if (name == "--version") return version_command(rest, terminal);
   if (const Command* command = find(name)) return command->run(rest, terminal);
-  if (name.starts_with("-")) return terminal.fail(cat("cannot run '", name, "': a command comes first"), "rayo help", kWrongUse);
+  if (name.starts_with("-"))
+    return terminal.fail(cat("cannot run '", name, "': a command comes first"), "rayo help", kWrongUse);
   std::string program = external_program(name);
   // The daemons stand beside rayo too, but they are no commands.
   if (name == "head" || name == "raylet" || name == "keeper" || name == "gpu-probe") program.clear();

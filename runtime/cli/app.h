@@ -1,5 +1,5 @@
-// The program `rayo`: finds the command and runs it. `rayo X` where X is not built in runs the program `rayo-X`, beside this one
-// or on PATH, with the rest of the arguments.
+// The program `rayo`: finds the command and runs it. `rayo X` where X is not built in runs the program
+// `rayo-X`, beside this one or on PATH, with the rest of the arguments.
 #pragma once
 
 #include "runtime/cli/flags.h"

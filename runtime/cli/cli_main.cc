@@ -1,8 +1,7 @@
 // rayo: the command line. See app.h.
-#include <unistd.h>
-
 #include <csignal>
 #include <iostream>
+#include <unistd.h>
 
 #include "runtime/cli/app.h"
 

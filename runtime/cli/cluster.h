@@ -1,11 +1,12 @@
-// The cluster that a command speaks to: found without a flag on its own machine, by RAYO_ADDRESS or --address elsewhere.
+// The cluster that a command speaks to: found without a flag on its own machine, by RAYO_ADDRESS or --address
+// elsewhere.
 //
 //   ClusterSearch search = find_cluster(address_flag, terminal);
 //   if (!search.cluster) return terminal.fail(search.error, search.code);
 //   auto reply = search.cluster->head().call_blocking(rpc::head::kGetStatus, {}, 2s);
 //
-// On the head's machine by its unix control socket, from elsewhere by mutual TLS as a client that joins with the token. Of the
-// main thread.
+// On the head's machine by its unix control socket, from elsewhere by mutual TLS as a client that joins with
+// the token. Of the main thread.
 #pragma once
 
 #include <memory>
@@ -29,7 +30,8 @@ class Cluster {
   const std::optional<base::Session>& session() const { return session_; }
   const std::string& address() const { return address_; }
 
-  // The way to the head, made at the first use. From another machine it joins as a client: Unavailable, Unauthenticated.
+  // The way to the head, made at the first use. From another machine it joins as a client: Unavailable,
+  // Unauthenticated.
   base::StatusOr<rpc::Channel*> head(Terminal& terminal);
   // The control socket of this machine's first live raylet; nullptr where none is.
   rpc::Channel* local_raylet();

@@ -27,7 +27,8 @@ std::vector<Row> rows_of(const base::Config& config) {
 
 std::vector<Row> rows_of(const proto::ConfigReply& reply) {
   std::vector<Row> rows;
-  for (const proto::ConfigEntry& entry : reply.entries()) rows.push_back({entry.key(), entry.value(), entry.source(), entry.reason()});
+  for (const proto::ConfigEntry& entry : reply.entries())
+    rows.push_back({entry.key(), entry.value(), entry.source(), entry.reason()});
   return rows;
 }
 
@@ -39,8 +40,12 @@ void print(const std::vector<Row>& rows, bool json, Terminal& terminal) {
     return;
   }
   boost::json::array settings;
-  for (const Row& row : rows) settings.push_back({{"key", row.key}, {"value", row.value}, {"source", row.source}, {"reason", row.reason}});
-  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"settings", std::move(settings)}}) << "\n";
+  for (const Row& row : rows)
+    settings.push_back(
+        {{"key", row.key}, {"value", row.value}, {"source", row.source}, {"reason", row.reason}});
+  terminal.out() << boost::json::serialize(
+                        boost::json::object{{"schema", 1}, {"settings", std::move(settings)}})
+                 << "\n";
 }
 
 }  // namespace
@@ -48,7 +53,9 @@ void print(const std::vector<Row>& rows, bool json, Terminal& terminal) {
 int config_command(const Arguments& arguments, Terminal& terminal) {
   std::string address, file;
   bool json = false;
-  Flags flags("config", "Each setting of the cluster (or, without one, of rayo.toml), its value and where it comes from.");
+  Flags flags(
+      "config",
+      "Each setting of the cluster (or, without one, of rayo.toml), its value and where it comes from.");
   add_address_flag(flags, address);
   flags.text("--config", file, "FILE", "check this rayo.toml instead of asking the cluster");
   flags.on("--json", json, "one JSON document");

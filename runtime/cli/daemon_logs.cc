@@ -43,7 +43,8 @@ base::StatusOr<int64_t> parse_line_count(std::string_view text) {
   int64_t lines = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), lines);
   if (error == std::errc() && end == text.data() + text.size() && lines >= 0) return lines;
-  return base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --tail '", text, "': it is not a number of lines"), "--tail 100");
+  return base::failed(absl::StatusCode::kInvalidArgument,
+                      cat("cannot use --tail '", text, "': it is not a number of lines"), "--tail 100");
 }
 
 std::string_view last_lines(std::string_view text, int64_t lines) {
@@ -59,7 +60,9 @@ std::string_view last_lines(std::string_view text, int64_t lines) {
 
 int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal) {
   std::vector<LogFile> files = files_of(session, wanted.which);
-  if (files.empty()) return terminal.fail(cat("no log of '", wanted.which, "' here: this machine has no such daemon"), "rayo logs", kFailed);
+  if (files.empty())
+    return terminal.fail(cat("no log of '", wanted.which, "' here: this machine has no such daemon"),
+                         "rayo logs", kFailed);
   for (LogFile& file : files) {
     if (files.size() > 1) terminal.out() << "==> " << file.title << " (" << file.path.string() << ") <==\n";
     std::string text = read_on(file);

@@ -7,8 +7,8 @@
 namespace rayo::cli {
 
 struct DaemonLogs {
-  std::string which;   // "" all, "head", "node-1"
-  int64_t tail = -1;   // lines; -1: all
+  std::string which;  // "" all, "head", "node-1"
+  int64_t tail = -1;  // lines; -1: all
   bool follow = false;
 };
 

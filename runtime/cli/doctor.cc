@@ -11,9 +11,12 @@ using base::cat;
 
 std::string_view word(Health health) {
   switch (health) {
-    case Health::kGood: return "ok";
-    case Health::kNotice: return "note";
-    case Health::kBad: return "BAD";
+    case Health::kGood:
+      return "ok";
+    case Health::kNotice:
+      return "note";
+    case Health::kBad:
+      return "BAD";
   }
   return "";
 }
@@ -30,16 +33,22 @@ void print(const std::vector<Finding>& findings, Terminal& terminal) {
 void print_json(const std::vector<Finding>& findings, Terminal& terminal) {
   boost::json::array checks;
   for (const Finding& finding : findings) {
-    checks.push_back({{"check", finding.check}, {"health", base::lower(word(finding.health))}, {"text", finding.text}, {"mend", finding.mend}});
+    checks.push_back({{"check", finding.check},
+                      {"health", base::lower(word(finding.health))},
+                      {"text", finding.text},
+                      {"mend", finding.mend}});
   }
-  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"checks", std::move(checks)}}) << "\n";
+  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"checks", std::move(checks)}})
+                 << "\n";
 }
 
 }  // namespace
 
 int doctor_command(const Arguments& arguments, Terminal& terminal) {
   bool json = false;
-  Flags flags("doctor", "Checks what commonly breaks on this machine, and says how to mend it. Exit code 1 where something is bad.");
+  Flags flags("doctor",
+              "Checks what commonly breaks on this machine, and says how to mend it. Exit code 1 where "
+              "something is bad.");
   flags.on("--json", json, "one JSON document");
   if (auto done = flags.read(arguments, terminal)) return *done;
   std::vector<Finding> findings = check_machine();

@@ -1,14 +1,13 @@
 #include "runtime/cli/doctor_checks.h"
 
 #include <arpa/inet.h>
+#include <charconv>
+#include <ctime>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
-
-#include <charconv>
-#include <ctime>
 
 #include "gpu/device.h"
 #include "runtime/base/fd.h"
@@ -24,9 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr rlim_t kEnoughDescriptors = 4096;         // two for each ring of a few hundred workers, and the connections
-constexpr int64_t kEnoughMemory = 512ll << 20;      // a raylet, a head and a few workers
-constexpr int64_t kEnoughDisk = 1ll << 30;          // logs of one session (1 GiB) and the control store
+constexpr rlim_t kEnoughDescriptors =
+    4096;  // two for each ring of a few hundred workers, and the connections
+constexpr int64_t kEnoughMemory = 512ll << 20;  // a raylet, a head and a few workers
+constexpr int64_t kEnoughDisk = 1ll << 30;      // logs of one session (1 GiB) and the control store
 
 std::string text_of(const base::Path& file) {
   auto content = base::read_file(file);
@@ -47,7 +47,9 @@ Finding check_descriptors() {
   getrlimit(RLIMIT_NOFILE, &limit);
   std::string text = cat("open files: ", limit.rlim_cur, " (hard limit ", limit.rlim_max, ")");
   if (limit.rlim_max >= kEnoughDescriptors) return {"limits", Health::kGood, text, {}};
-  return {"limits", Health::kBad, text, cat("raise the hard limit to ", kEnoughDescriptors, " or more: `ulimit -Hn`, /etc/security/limits.conf, or LimitNOFILE")};
+  return {"limits", Health::kBad, text,
+          cat("raise the hard limit to ", kEnoughDescriptors,
+              " or more: `ulimit -Hn`, /etc/security/limits.conf, or LimitNOFILE")};
 }
 
 Finding check_memory_cgroup(const base::Path& root) {
@@ -56,7 +58,8 @@ Finding check_memory_cgroup(const base::Path& root) {
     if (limit <= 0 || limit > (int64_t{1} << 60)) continue;
     std::string text = cat("this cgroup may use ", base::format_size(limit));
     if (limit >= kEnoughMemory) return {"memory cgroup", Health::kGood, text, {}};
-    return {"memory cgroup", Health::kBad, text, cat("give the container or unit at least ", base::format_size(kEnoughMemory))};
+    return {"memory cgroup", Health::kBad, text,
+            cat("give the container or unit at least ", base::format_size(kEnoughMemory))};
   }
   return {"memory cgroup", Health::kGood, "no limit", {}};
 }
@@ -64,15 +67,23 @@ Finding check_memory_cgroup(const base::Path& root) {
 Finding check_huge_pages(const base::Path& root) {
   std::string shmem = text_of(root / "sys/kernel/mm/transparent_hugepage/shmem_enabled");
   int64_t reserved = number_of(root / "proc/sys/vm/nr_hugepages");
-  bool advised = shmem.find("[never]") == std::string::npos && shmem.find("[deny]") == std::string::npos && !shmem.empty();
-  if (reserved > 0 || advised) return {"huge pages", Health::kGood, cat("reserved: ", std::max<int64_t>(reserved, 0), ", shmem: ", shmem), {}};
-  return {"huge pages", Health::kNotice, "none: the first write into fresh shared memory is 10 to 50 times slower",
+  bool advised = shmem.find("[never]") == std::string::npos && shmem.find("[deny]") == std::string::npos &&
+                 !shmem.empty();
+  if (reserved > 0 || advised)
+    return {"huge pages",
+            Health::kGood,
+            cat("reserved: ", std::max<int64_t>(reserved, 0), ", shmem: ", shmem),
+            {}};
+  return {"huge pages", Health::kNotice,
+          "none: the first write into fresh shared memory is 10 to 50 times slower",
           "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)"};
 }
 
 Finding check_shared_memory() {
   struct statvfs found {};
-  if (statvfs("/dev/shm", &found) != 0) return {"shared memory", Health::kNotice, "no /dev/shm: the arena uses memfd", "mount a tmpfs at /dev/shm"};
+  if (statvfs("/dev/shm", &found) != 0)
+    return {"shared memory", Health::kNotice, "no /dev/shm: the arena uses memfd",
+            "mount a tmpfs at /dev/shm"};
   int64_t free = static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize);
   std::string text = cat("/dev/shm has ", base::format_size(free), " free");
   if (free >= kEnoughMemory) return {"shared memory", Health::kGood, text, {}};
@@ -83,7 +94,8 @@ Finding check_processor(const base::Path& root) {
   std::string info = text_of(root / "proc/cpuinfo");
   for (const char* flag : {" sse4_2", " popcnt", " ssse3"}) {
     if (info.find(flag) == std::string::npos) {
-      return {"processor", Health::kBad, cat("no", flag, " instructions"), "use a processor of x86-64-v2 (2009 and later)"};
+      return {"processor", Health::kBad, cat("no", flag, " instructions"),
+              "use a processor of x86-64-v2 (2009 and later)"};
     }
   }
   return {"processor", Health::kGood, cat(sysconf(_SC_NPROCESSORS_ONLN), " CPUs, x86-64-v2"), {}};
@@ -92,16 +104,21 @@ Finding check_processor(const base::Path& root) {
 Finding check_gpus() {
   gpu::DeviceList list = gpu::list_devices(base::deadline_after(base::system_clock().now(), 10s));
   if (list.devices.empty()) {
-    bool hangs = list.reason.find("did not answer") != std::string::npos || list.reason.find("signal") != std::string::npos;
-    return {"NVML", hangs ? Health::kBad : Health::kGood, cat("no GPU (", list.reason, ")"), hangs ? "reload the driver or restart the machine" : ""};
+    bool hangs = list.reason.find("did not answer") != std::string::npos ||
+                 list.reason.find("signal") != std::string::npos;
+    return {"NVML", hangs ? Health::kBad : Health::kGood, cat("no GPU (", list.reason, ")"),
+            hangs ? "reload the driver or restart the machine" : ""};
   }
   std::vector<std::string> parts;
   bool sick = false;
   for (const gpu::Device& device : list.devices) {
-    parts.push_back(cat(device.index, " ", device.model, device.state == "ok" ? std::string() : cat(" (", device.state, ": ", device.reason, ")")));
+    parts.push_back(
+        cat(device.index, " ", device.model,
+            device.state == "ok" ? std::string() : cat(" (", device.state, ": ", device.reason, ")")));
     sick = sick || device.state != "ok";
   }
-  return {"NVML", sick ? Health::kNotice : Health::kGood, base::join(parts, ", "), sick ? "nvidia-smi -q shows more; nvidia-smi -r resets a device" : ""};
+  return {"NVML", sick ? Health::kNotice : Health::kGood, base::join(parts, ", "),
+          sick ? "nvidia-smi -q shows more; nvidia-smi -r resets a device" : ""};
 }
 
 Finding check_port(int port, const std::string& what) {
@@ -112,17 +129,23 @@ Finding check_port(int port, const std::string& what) {
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   int yes = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd.get(), 1) == 0) {
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      listen(fd.get(), 1) == 0) {
     return {"port", Health::kGood, cat(port, " (", what, ") is free"), {}};
   }
   std::string holder = rpc::port_holder(port);
-  return {"port", Health::kGood, cat(port, " (", what, ") is taken by ", holder.empty() ? "another process" : holder, ": start takes another one"), {}};
+  return {"port",
+          Health::kGood,
+          cat(port, " (", what, ") is taken by ", holder.empty() ? "another process" : holder,
+              ": start takes another one"),
+          {}};
 }
 
 Finding check_clock() {
   constexpr time_t kThisCodeIsFrom = 1'767'225'600;  // 2026-01-01
   if (std::time(nullptr) < kThisCodeIsFrom) {
-    return {"clock", Health::kBad, "it stands before 2026: certificates would not be valid", "set it: timedatectl set-ntp true, or date"};
+    return {"clock", Health::kBad, "it stands before 2026: certificates would not be valid",
+            "set it: timedatectl set-ntp true, or date"};
   }
   timex state{};
   int result = adjtimex(&state);
@@ -136,10 +159,12 @@ Finding check_clock() {
 Finding check_directory(const std::string& what, const base::Path& dir) {
   base::Path existing = dir;
   std::error_code error;
-  while (!existing.empty() && !std::filesystem::exists(existing, error) && existing.has_parent_path()) existing = existing.parent_path();
+  while (!existing.empty() && !std::filesystem::exists(existing, error) && existing.has_parent_path())
+    existing = existing.parent_path();
   struct statvfs found {};
   if (statvfs(existing.c_str(), &found) != 0 || access(existing.c_str(), W_OK) != 0) {
-    return {what, Health::kBad, cat(dir.string(), " cannot be written"), "set RAYO_HOME and RAYO_RUNTIME_DIR to directories of your own"};
+    return {what, Health::kBad, cat(dir.string(), " cannot be written"),
+            "set RAYO_HOME and RAYO_RUNTIME_DIR to directories of your own"};
   }
   int64_t free = static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize);
   std::string text = cat(dir.string(), ": ", base::format_size(free), " free");

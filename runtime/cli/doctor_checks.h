@@ -1,4 +1,5 @@
-// What commonly breaks a cluster on a machine, each with its mend. Reads files and asks the kernel; changes nothing.
+// What commonly breaks a cluster on a machine, each with its mend. Reads files and asks the kernel; changes
+// nothing.
 #pragma once
 
 #include <string>

@@ -17,13 +17,19 @@ enum ExitCode {
 // For an error that came from a head, a raylet or the way to them.
 inline ExitCode exit_code_of_call(const base::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return kDone;
-    case absl::StatusCode::kInvalidArgument: return kWrongUse;
-    case absl::StatusCode::kUnavailable: return kNoCluster;
+    case absl::StatusCode::kOk:
+      return kDone;
+    case absl::StatusCode::kInvalidArgument:
+      return kWrongUse;
+    case absl::StatusCode::kUnavailable:
+      return kNoCluster;
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kPermissionDenied: return kRefused;
-    case absl::StatusCode::kDeadlineExceeded: return kTimedOut;
-    default: return kFailed;
+    case absl::StatusCode::kPermissionDenied:
+      return kRefused;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kTimedOut;
+    default:
+      return kFailed;
   }
 }
 

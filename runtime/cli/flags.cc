@@ -1,15 +1,15 @@
 #include "runtime/cli/flags.h"
 
-#include <algorithm>
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "runtime/base/text.h"
 
 namespace rayo::cli {
 
 struct Flags::State {
-  explicit State(const std::string& command, const std::string& summary) : name(command), app(summary, "rayo " + command) {
+  explicit State(const std::string& command, const std::string& summary)
+      : name(command), app(summary, "rayo " + command) {
     app.get_formatter()->column_width(34);
   }
   std::string name;
@@ -19,25 +19,39 @@ struct Flags::State {
 Flags::Flags(std::string command, std::string summary) : state_(std::make_unique<State>(command, summary)) {}
 Flags::~Flags() = default;
 
-void Flags::text(const std::string& name, std::string& value, const std::string& shape, const std::string& help) {
+void Flags::text(const std::string& name, std::string& value, const std::string& shape,
+                 const std::string& help) {
   state_->app.add_option(name, value, help)->type_name(shape);
 }
 
-void Flags::text(const std::string& name, std::optional<std::string>& value, const std::string& shape, const std::string& help) {
-  state_->app.add_option_function<std::string>(name, [&value](const std::string& given) { value = given; }, help)->type_name(shape);
+void Flags::text(const std::string& name, std::optional<std::string>& value, const std::string& shape,
+                 const std::string& help) {
+  state_->app
+      .add_option_function<std::string>(
+          name, [&value](const std::string& given) { value = given; }, help)
+      ->type_name(shape);
 }
 
-void Flags::texts(const std::string& name, std::vector<std::string>& values, const std::string& shape, const std::string& help) {
-  state_->app.add_option(name, values, help)->type_name(shape)->expected(1)->take_all()->allow_extra_args(false);
+void Flags::texts(const std::string& name, std::vector<std::string>& values, const std::string& shape,
+                  const std::string& help) {
+  state_->app.add_option(name, values, help)
+      ->type_name(shape)
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
-void Flags::on(const std::string& name, bool& value, const std::string& help) { state_->app.add_flag(name, value, help); }
+void Flags::on(const std::string& name, bool& value, const std::string& help) {
+  state_->app.add_flag(name, value, help);
+}
 
 void Flags::argument(const std::string& name, std::string& value, const std::string& help, bool required) {
   state_->app.add_option(name, value, help)->type_name("")->required(required);
 }
 
-void Flags::hidden_text(const std::string& name, std::string& value) { state_->app.add_option(name, value)->group(""); }
+void Flags::hidden_text(const std::string& name, std::string& value) {
+  state_->app.add_option(name, value)->group("");
+}
 void Flags::hidden_on(const std::string& name, bool& value) { state_->app.add_flag(name, value)->group(""); }
 
 std::optional<int> Flags::read(const Arguments& arguments, Terminal& terminal) {
@@ -49,8 +63,10 @@ std::optional<int> Flags::read(const Arguments& arguments, Terminal& terminal) {
     terminal.out() << help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    std::string what = base::lower(std::string_view(error.what()).substr(0, 1)) + std::string(error.what()).substr(1);
-    return terminal.fail(base::cat("cannot read the arguments of '", state_->name, "': ", what), "rayo help " + state_->name, kWrongUse);
+    std::string what =
+        base::lower(std::string_view(error.what()).substr(0, 1)) + std::string(error.what()).substr(1);
+    return terminal.fail(base::cat("cannot read the arguments of '", state_->name, "': ", what),
+                         "rayo help " + state_->name, kWrongUse);
   }
 }
 

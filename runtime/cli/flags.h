@@ -7,7 +7,8 @@
 //   flags.on("--json", json, "one JSON document");
 //   if (auto done = flags.read(arguments, terminal)) return *done;      // help was asked for, or wrong use
 //
-// Values are texts here: each command turns them into numbers and sizes with an error that says how to write them.
+// Values are texts here: each command turns them into numbers and sizes with an error that says how to write
+// them.
 #pragma once
 
 #include <memory>
@@ -31,8 +32,10 @@ class Flags {
   // `value` keeps what it held where the flag is not given.
   void text(const std::string& name, std::string& value, const std::string& shape, const std::string& help);
   // nullopt where not given: "asked for" differs from the default.
-  void text(const std::string& name, std::optional<std::string>& value, const std::string& shape, const std::string& help);
-  void texts(const std::string& name, std::vector<std::string>& values, const std::string& shape, const std::string& help);
+  void text(const std::string& name, std::optional<std::string>& value, const std::string& shape,
+            const std::string& help);
+  void texts(const std::string& name, std::vector<std::string>& values, const std::string& shape,
+             const std::string& help);
   void on(const std::string& name, bool& value, const std::string& help);
   // An argument by position.
   void argument(const std::string& name, std::string& value, const std::string& help, bool required);

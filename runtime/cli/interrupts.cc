@@ -1,10 +1,9 @@
 #include "runtime/cli/interrupts.h"
 
-#include <poll.h>
-#include <sys/signalfd.h>
-
 #include <algorithm>
 #include <chrono>
+#include <poll.h>
+#include <sys/signalfd.h>
 
 namespace rayo::cli {
 

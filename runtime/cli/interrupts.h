@@ -1,5 +1,5 @@
-// Ctrl-C, SIGTERM and a closed terminal as something to poll for, so that a command ends what it began instead of being cut off.
-// One a process at a time; made on the main thread before any other thread starts.
+// Ctrl-C, SIGTERM and a closed terminal as something to poll for, so that a command ends what it began
+// instead of being cut off. One a process at a time; made on the main thread before any other thread starts.
 #pragma once
 
 #include <signal.h>

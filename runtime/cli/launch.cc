@@ -1,13 +1,12 @@
 #include "runtime/cli/launch.h"
 
+#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
-
-#include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <vector>
 
 #include "runtime/base/text.h"
@@ -32,7 +31,8 @@ class SpawnPlan {
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes_,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -41,7 +41,9 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  void open(int fd, const char* path, int flags) { posix_spawn_file_actions_addopen(&actions_, fd, path, flags, 0600); }
+  void open(int fd, const char* path, int flags) {
+    posix_spawn_file_actions_addopen(&actions_, fd, path, flags, 0600);
+  }
   void move(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
   base::StatusOr<pid_t> run(std::vector<std::string> words) {
     std::vector<char*> argv;
@@ -49,7 +51,9 @@ class SpawnPlan {
     argv.push_back(nullptr);
     pid_t pid = 0;
     int error = posix_spawn(&pid, argv[0], &actions_, &attributes_, argv.data(), environ);
-    if (error != 0) return base::failed_errno(error, cat("cannot run ", words[0]), "install Rayo again: its programs belong into one directory");
+    if (error != 0)
+      return base::failed_errno(error, cat("cannot run ", words[0]),
+                                "install Rayo again: its programs belong into one directory");
     return pid;
   }
 
@@ -60,25 +64,32 @@ class SpawnPlan {
 
 base::Status check_executable(const base::Path& program) {
   if (access(program.c_str(), X_OK) == 0) return {};
-  return base::failed_errno(errno, cat("cannot run ", program.string()), "install Rayo again: its programs belong into one directory");
+  return base::failed_errno(errno, cat("cannot run ", program.string()),
+                            "install Rayo again: its programs belong into one directory");
 }
 
 StartError ended_silently(StartedDaemon& daemon) {
   std::string line = last_line(daemon.place.log);
-  return {base::failed(absl::StatusCode::kInternal,
-                       cat("cannot start ", daemon.place.program, ": it ended", line.empty() ? std::string(" without a word") : cat(": ", line)),
-                       cat("RAYO_LOG=debug rayo start ... tells more in ", daemon.place.log.filename().string())),
-          kFailed};
+  return {
+      base::failed(absl::StatusCode::kInternal,
+                   cat("cannot start ", daemon.place.program, ": it ended",
+                       line.empty() ? std::string(" without a word") : cat(": ", line)),
+                   cat("RAYO_LOG=debug rayo start ... tells more in ", daemon.place.log.filename().string())),
+      kFailed};
 }
 
-ExitCode as_exit_code(int code) { return code >= kFailed && code <= kTimedOut ? static_cast<ExitCode>(code) : kFailed; }
+ExitCode as_exit_code(int code) {
+  return code >= kFailed && code <= kTimedOut ? static_cast<ExitCode>(code) : kFailed;
+}
 
 ReadyOutcome understood(StartedDaemon& daemon, const std::string& line) {
   if (line.empty()) return {{}, ended_silently(daemon)};
   auto ready = base::read_ready(line);
   if (!ready.ok()) return {{}, {ready.status(), kFailed}};
   if (ready->ok) return {std::move(*ready), {}};
-  return {{}, {base::failed(absl::StatusCode::kInternal, ready->error, ready->next_step), as_exit_code(ready->exit_code)}};
+  return {{},
+          {base::failed(absl::StatusCode::kInternal, ready->error, ready->next_step),
+           as_exit_code(ready->exit_code)}};
 }
 
 }  // namespace
@@ -100,7 +111,8 @@ base::StatusOr<StartedDaemon> launch(const DaemonPlace& place) {
   RAYO_RETURN_IF_ERROR(check_executable(keeper));
   RAYO_RETURN_IF_ERROR(check_executable(program));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return base::failed_errno(errno, "cannot make a pipe", "close other programs of yours");
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return base::failed_errno(errno, "cannot make a pipe", "close other programs of yours");
   StartedDaemon daemon{place, 0, base::Fd(ends[0])};
   base::Fd write_end(ends[1]);
   SpawnPlan plan;
@@ -108,19 +120,23 @@ base::StatusOr<StartedDaemon> launch(const DaemonPlace& place) {
   plan.open(STDOUT_FILENO, place.log.c_str(), O_WRONLY | O_CREAT | O_APPEND);
   plan.move(STDOUT_FILENO, STDERR_FILENO);
   plan.move(write_end.get(), kReadyFd);
-  RAYO_ASSIGN_OR_RETURN(daemon.keeper, plan.run({keeper.string(), "--pid-file", place.keeper_pid.string(), "--ready-fd", cat(kReadyFd), "--",
-                                                 program.string(), "--settings", (place.dir / "settings.json").string()}));
+  RAYO_ASSIGN_OR_RETURN(daemon.keeper, plan.run({keeper.string(), "--pid-file", place.keeper_pid.string(),
+                                                 "--ready-fd", cat(kReadyFd), "--", program.string(),
+                                                 "--settings", (place.dir / "settings.json").string()}));
   return daemon;
 }
 
-ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts, Terminal& terminal) {
+ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts,
+                         Terminal& terminal) {
   std::string line;
   for (;;) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - base::system_clock().now()).count();
     if (left <= 0) {
-      return {{}, {base::failed(absl::StatusCode::kDeadlineExceeded, cat("cannot start ", daemon.place.program, ": it does not answer"),
-                                "rayo doctor checks this machine"),
-                   kTimedOut}};
+      return {{},
+              {base::failed(absl::StatusCode::kDeadlineExceeded,
+                            cat("cannot start ", daemon.place.program, ": it does not answer"),
+                            "rayo doctor checks this machine"),
+               kTimedOut}};
     }
     pollfd waiting[2] = {{daemon.ready.get(), POLLIN, 0}, {interrupts.fd(), POLLIN, 0}};
     if (poll(waiting, 2, static_cast<int>(std::min<int64_t>(left, 5'000))) <= 0) {
@@ -128,7 +144,10 @@ ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interr
       continue;
     }
     if (waiting[1].revents && interrupts.wait({})) {
-      return {{}, {base::failed(absl::StatusCode::kCancelled, "cannot start: interrupted", "rayo start again when it suits"), kFailed}};
+      return {{},
+              {base::failed(absl::StatusCode::kCancelled, "cannot start: interrupted",
+                            "rayo start again when it suits"),
+               kFailed}};
     }
     if (!waiting[0].revents) continue;
     char piece[4096];

@@ -1,4 +1,5 @@
-// Starting one daemon under its keeper, and waiting for what it says on its ready pipe (runtime/base/settings.h).
+// Starting one daemon under its keeper, and waiting for what it says on its ready pipe
+// (runtime/base/settings.h).
 //
 //   auto started = launch({"rayo-head", files.dir, files.log(), files.keeper_pid()});
 //   ReadyOutcome outcome = await_ready(*started, deadline, interrupts, terminal);
@@ -8,8 +9,8 @@
 
 #include <string>
 
-#include "runtime/base/fd.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/session.h"
 #include "runtime/base/status.h"
 #include "runtime/cli/exit_code.h"
@@ -42,9 +43,10 @@ struct ReadyOutcome {
   base::Readiness ready;  // where `error.status` is ok
   StartError error;
 };
-// What the daemon said; else why it said nothing: it ended (the last line of its log), Ctrl-C, or the deadline. Where it takes
-// seconds, `terminal` is told so.
-ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts, Terminal& terminal);
+// What the daemon said; else why it said nothing: it ended (the last line of its log), Ctrl-C, or the
+// deadline. Where it takes seconds, `terminal` is told so.
+ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts,
+                         Terminal& terminal);
 
 // The directory of this program, where the daemons lie too.
 base::Path program_dir();

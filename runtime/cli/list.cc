@@ -18,7 +18,8 @@ int check_what(const std::string& what, Terminal& terminal) {
     if (what == known) return kDone;
   }
   for (std::string_view planned : {"tasks", "objects", "groups"}) {
-    if (what == planned) return terminal.fail(cat("cannot list ", what, ": they come with a later version"), kEach, kWrongUse);
+    if (what == planned)
+      return terminal.fail(cat("cannot list ", what, ": they come with a later version"), kEach, kWrongUse);
   }
   return terminal.fail(cat("cannot list '", what, "': there is no such thing"), kEach, kWrongUse);
 }
@@ -48,7 +49,8 @@ int list_command(const Arguments& arguments, Terminal& terminal) {
   auto items = filter_items(list_items(what, *reply), filters);
   if (!items.ok()) return terminal.fail(items.status(), kWrongUse);
   if (json) {
-    terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}}) << "\n";
+    terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}})
+                   << "\n";
   } else {
     terminal.out() << list_text(what, *items);
   }

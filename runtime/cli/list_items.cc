@@ -21,9 +21,13 @@ json::value id_json(const proto::Id& id) {
   return known ? json::value(known.hex()) : json::value(nullptr);
 }
 
-json::value time_json(int64_t unix_us) { return unix_us > 0 ? json::value(static_cast<double>(unix_us) / 1e6) : json::value(nullptr); }
+json::value time_json(int64_t unix_us) {
+  return unix_us > 0 ? json::value(static_cast<double>(unix_us) / 1e6) : json::value(nullptr);
+}
 
-json::value death_or_null(bool has, const proto::DeathRecord& death) { return has ? rpc::death_json(death) : json::value(nullptr); }
+json::value death_or_null(bool has, const proto::DeathRecord& death) {
+  return has ? rpc::death_json(death) : json::value(nullptr);
+}
 
 json::object worker_json(const proto::WorkerInfo& worker) {
   return {{"id", id_json(worker.process())},
@@ -97,19 +101,27 @@ struct Column {
 
 std::vector<Column> columns_of(std::string_view what) {
   if (what == "nodes") {
-    return {{"ID", "id"}, {"HOST", "hostname"}, {"ADDRESS", "address"}, {"STATE", "state"}, {"HEAD", "head"}, {"CPU free", "resources.cpu.free"},
-            {"GPU free", "resources.gpu.free"}, {"WORKERS", "workers"}, {"DRIVERS", "drivers"}, {"", "death.text"}};
+    return {{"ID", "id"},
+            {"HOST", "hostname"},
+            {"ADDRESS", "address"},
+            {"STATE", "state"},
+            {"HEAD", "head"},
+            {"CPU free", "resources.cpu.free"},
+            {"GPU free", "resources.gpu.free"},
+            {"WORKERS", "workers"},
+            {"DRIVERS", "drivers"},
+            {"", "death.text"}};
   }
   if (what == "workers") {
-    return {{"ID", "id"}, {"NODE", "node"}, {"PID", "pid"}, {"KIND", "kind"}, {"STATE", "state"}, {"SINCE", "started_at"}, {"WHAT", "what"},
-            {"", "death.text"}};
+    return {{"ID", "id"},       {"NODE", "node"},        {"PID", "pid"},   {"KIND", "kind"},
+            {"STATE", "state"}, {"SINCE", "started_at"}, {"WHAT", "what"}, {"", "death.text"}};
   }
   if (what == "actors") {
-    return {{"ID", "id"}, {"CLASS", "class"}, {"NAME", "name"}, {"STATE", "state"}, {"NODE", "node"}, {"PID", "pid"}, {"SINCE", "since"},
-            {"", "death.text"}};
+    return {{"ID", "id"},     {"CLASS", "class"}, {"NAME", "name"},   {"STATE", "state"},
+            {"NODE", "node"}, {"PID", "pid"},     {"SINCE", "since"}, {"", "death.text"}};
   }
-  return {{"ID", "id"}, {"STATE", "state"}, {"PROGRAM", "program"}, {"NODE", "node"}, {"PID", "pid"}, {"STARTED", "started_at"},
-          {"ENDED", "ended_at"}, {"", "death.text"}};
+  return {{"ID", "id"},   {"STATE", "state"},        {"PROGRAM", "program"}, {"NODE", "node"},
+          {"PID", "pid"}, {"STARTED", "started_at"}, {"ENDED", "ended_at"},  {"", "death.text"}};
 }
 
 std::string cell(const json::object& item, std::string_view path) {
@@ -117,7 +129,8 @@ std::string cell(const json::object& item, std::string_view path) {
   if (!value || value->is_null()) return "";
   if (path == "id" || path == "node") return plain(*value).substr(0, 12);
   bool is_time = path == "since" || path.ends_with("_at");
-  if (is_time) return clock_text(static_cast<int64_t>(value->to_number<double>() * 1e6), base::system_clock().wall());
+  if (is_time)
+    return clock_text(static_cast<int64_t>(value->to_number<double>() * 1e6), base::system_clock().wall());
   return plain(*value);
 }
 
@@ -141,7 +154,9 @@ base::StatusOr<json::array> filter_items(json::array items, const std::vector<st
   for (const std::string& filter : filters) {
     size_t equals = filter.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --filter '", filter, "': it is not KEY=VALUE"), "--filter state=alive");
+      return base::failed(absl::StatusCode::kInvalidArgument,
+                          cat("cannot use --filter '", filter, "': it is not KEY=VALUE"),
+                          "--filter state=alive");
     }
     std::string key = filter.substr(0, equals), wanted = filter.substr(equals + 1);
     json::array kept;
@@ -152,7 +167,9 @@ base::StatusOr<json::array> filter_items(json::array items, const std::vector<st
       if (value && plain(*value) == wanted) kept.push_back(std::move(item));
     }
     if (!known) {
-      return base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --filter: no item has '", key, "'"), "rayo list ... --json shows the keys");
+      return base::failed(absl::StatusCode::kInvalidArgument,
+                          cat("cannot use --filter: no item has '", key, "'"),
+                          "rayo list ... --json shows the keys");
     }
     items = std::move(kept);
   }

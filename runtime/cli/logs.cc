@@ -30,13 +30,15 @@ struct LogPlace {
 
 // The raylet that holds the log of `id`.
 base::StatusOr<LogPlace> find_log(const LogFlags& wanted, Cluster& cluster, Terminal& terminal) {
-  RAYO_ASSIGN_OR_RETURN(rpc::Channel* head, cluster.head(terminal));
+  RAYO_ASSIGN_OR_RETURN(rpc::Channel * head, cluster.head(terminal));
   proto::FindLogRequest request;
   request.set_id(wanted.id);
-  RAYO_ASSIGN_OR_RETURN(proto::FindLogReply reply, head->call_blocking(rpc::head::kFindLog, request, kPatience));
+  RAYO_ASSIGN_OR_RETURN(proto::FindLogReply reply,
+                        head->call_blocking(rpc::head::kFindLog, request, kPatience));
   if (reply.has_failure()) {
-    return base::failed(absl::StatusCode::kNotFound, reply.failure().text(),
-                        reply.failure().next_step().empty() ? "rayo list workers" : reply.failure().next_step());
+    return base::failed(
+        absl::StatusCode::kNotFound, reply.failure().text(),
+        reply.failure().next_step().empty() ? "rayo list workers" : reply.failure().next_step());
   }
   LogPlace place;
   place.process = rpc::from_proto<ProcessId>(reply.process());
@@ -86,8 +88,11 @@ int print_log(const LogFlags& wanted, Cluster& cluster, Terminal& terminal) {
 int logs_command(const Arguments& arguments, Terminal& terminal) {
   LogFlags wanted;
   std::optional<std::string> tail;
-  Flags flags("logs", "What a worker, an actor or a driver's workers printed; without an ID what this machine's daemons logged.");
-  flags.argument("ID", wanted.id, "of a worker or actor (6 digits and more), or head, node-1 ... here", false);
+  Flags flags("logs",
+              "What a worker, an actor or a driver's workers printed; without an ID what this machine's "
+              "daemons logged.");
+  flags.argument("ID", wanted.id, "of a worker or actor (6 digits and more), or head, node-1 ... here",
+                 false);
   add_address_flag(flags, wanted.address);
   flags.on("--follow", wanted.follow, "go on with what comes, until Ctrl-C");
   flags.text("--tail", tail, "N", "only the last N lines");
@@ -103,7 +108,8 @@ int logs_command(const Arguments& arguments, Terminal& terminal) {
   bool of_daemon = wanted.id.empty() || wanted.id == "head" || wanted.id.starts_with("node-");
   if (!of_daemon) return print_log(wanted, *search.cluster, terminal);
   if (!session) {
-    return terminal.fail("cannot show the daemons' logs: no node of that cluster runs on this machine", "rayo logs there, or rayo logs ID", kFailed);
+    return terminal.fail("cannot show the daemons' logs: no node of that cluster runs on this machine",
+                         "rayo logs there, or rayo logs ID", kFailed);
   }
   return print_daemon_logs(*session, {wanted.id, wanted.tail, wanted.follow}, terminal);
 }

@@ -1,15 +1,14 @@
 #include "runtime/cli/processes.h"
 
+#include <algorithm>
+#include <charconv>
 #include <dirent.h>
+#include <map>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <charconv>
-#include <map>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
@@ -20,7 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr base::Duration kAfterKill = 2s;  // a killed process is gone in milliseconds; more means the kernel holds it
+constexpr base::Duration kAfterKill =
+    2s;  // a killed process is gone in milliseconds; more means the kernel holds it
 
 DaemonProcesses find(std::string what, const base::Path& keeper_pid, const base::Path& daemon_pid) {
   return {std::move(what), base::live_pid(keeper_pid).value_or(0), base::live_pid(daemon_pid).value_or(0)};
@@ -56,7 +56,8 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   while (const dirent* entry = readdir(proc)) {
     pid_t pid = 0;
     std::string_view name = entry->d_name;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc()) children.emplace(parent_of(pid), pid);
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc())
+      children.emplace(parent_of(pid), pid);
   }
   closedir(proc);
   return children;

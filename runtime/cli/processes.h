@@ -20,8 +20,9 @@ struct DaemonProcesses {
 std::vector<DaemonProcesses> live_daemons(const base::Session& session);
 std::vector<DaemonProcesses> live_daemons(const base::NodeFiles& node);
 
-// SIGTERM to each, then waits; what is left after `grace` is ended with its whole tree by SIGKILL. Returns the names of those that
-// had to be killed. Nothing of them is alive afterwards, short of a process that hangs inside the kernel.
+// SIGTERM to each, then waits; what is left after `grace` is ended with its whole tree by SIGKILL. Returns
+// the names of those that had to be killed. Nothing of them is alive afterwards, short of a process that
+// hangs inside the kernel.
 std::vector<std::string> end_daemons(const std::vector<DaemonProcesses>& daemons, base::Duration grace);
 
 // A process and everything below it, from /proc.

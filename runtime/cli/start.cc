@@ -1,7 +1,6 @@
-#include <sys/utsname.h>
-
 #include <cstdlib>
 #include <filesystem>
+#include <sys/utsname.h>
 
 #include "gpu/device.h"
 #include "runtime/base/config.h"
@@ -23,8 +22,9 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr base::Duration kDaemonPatience = 30s;  // a daemon is ready in tenths of a second; a slow disk or DNS takes seconds
-constexpr base::Duration kUndoGrace = 1s;        // of what a failed start has begun: it holds nothing of the user's
+constexpr base::Duration kDaemonPatience =
+    30s;  // a daemon is ready in tenths of a second; a slow disk or DNS takes seconds
+constexpr base::Duration kUndoGrace = 1s;  // of what a failed start has begun: it holds nothing of the user's
 
 StartError fine() { return {}; }
 StartError wrong_use(const base::Status& status) { return {status, kWrongUse}; }
@@ -32,9 +32,13 @@ StartError failed(const base::Status& status) { return {status, kFailed}; }
 
 StartError check_machine() {
   utsname name{};
-  if (uname(&name) == 0 && std::string_view(name.sysname) == "Linux" && std::string_view(name.machine) == "x86_64") return fine();
-  return failed(base::failed(absl::StatusCode::kUnimplemented, cat("cannot start here: Rayo runs on Linux x86-64, this is ", name.sysname, " ", name.machine),
-                             "start it on a Linux x86-64 machine"));
+  if (uname(&name) == 0 && std::string_view(name.sysname) == "Linux" &&
+      std::string_view(name.machine) == "x86_64")
+    return fine();
+  return failed(base::failed(
+      absl::StatusCode::kUnimplemented,
+      cat("cannot start here: Rayo runs on Linux x86-64, this is ", name.sysname, " ", name.machine),
+      "start it on a Linux x86-64 machine"));
 }
 
 StartError check_gpus(int wanted) {
@@ -43,8 +47,10 @@ StartError check_gpus(int wanted) {
   auto found = static_cast<int>(list.devices.size());
   if (wanted <= found) return fine();
   std::string cause = list.reason.empty() ? std::string() : cat(" (", list.reason, ")");
-  return wrong_use(base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --num-gpus ", wanted, ": NVML lists ", found, cause),
-                                found > 0 ? cat("--num-gpus ", found, ", or leave it out") : std::string("leave --num-gpus out")));
+  return wrong_use(base::failed(
+      absl::StatusCode::kInvalidArgument,
+      cat("cannot use --num-gpus ", wanted, ": NVML lists ", found, cause),
+      found > 0 ? cat("--num-gpus ", found, ", or leave it out") : std::string("leave --num-gpus out")));
 }
 
 // One run of `rayo start`: what it has begun, so that a failure can take it back.
@@ -103,12 +109,14 @@ StartError Start::check() {
 
 StartError Start::open_session() {
   if (!options_.head) return join_session();
-  for (const base::Session& old : base::sessions_of_home()) {  // what a reboot, or the end of its program, has left
+  for (const base::Session& old :
+       base::sessions_of_home()) {  // what a reboot, or the end of its program, has left
     if (!old.live() && (old.rebooted() || old.owner_pid > 0)) base::remove_session(old);
   }
   auto session = base::create_session(options_.name, options_.owner_pid);
   if (!session.ok()) {
-    bool asked_for = session.status().code() == absl::StatusCode::kAlreadyExists || session.status().code() == absl::StatusCode::kInvalidArgument;
+    bool asked_for = session.status().code() == absl::StatusCode::kAlreadyExists ||
+                     session.status().code() == absl::StatusCode::kInvalidArgument;
     return {session.status(), asked_for ? kWrongUse : kFailed};
   }
   session_ = std::move(*session);
@@ -134,14 +142,19 @@ StartError Start::join_session() {
 }
 
 base::Binding Start::binding(const PortWish& port) const {
-  return {.host = place_.host, .port = port.number, .port_fixed = port.fixed, .advertise = options_.advertise, .data_host = place_.data_host};
+  return {.host = place_.host,
+          .port = port.number,
+          .port_fixed = port.fixed,
+          .advertise = options_.advertise,
+          .data_host = place_.data_host};
 }
 
 StartError Start::run_daemon(const DaemonPlace& place, base::Readiness& ready) {
   auto daemon = launch(place);
   if (!daemon.ok()) return failed(daemon.status());
   started_.push_back({place.program, daemon->keeper, 0});
-  ReadyOutcome outcome = await_ready(*daemon, base::deadline_after(base::system_clock().now(), kDaemonPatience), interrupts_, terminal_);
+  ReadyOutcome outcome = await_ready(
+      *daemon, base::deadline_after(base::system_clock().now(), kDaemonPatience), interrupts_, terminal_);
   ready = std::move(outcome.ready);
   for (const std::string& note : ready.notes) terminal_.note(note);
   return outcome.error;
@@ -161,7 +174,9 @@ StartError Start::start_head() {
                               .owner_pid = options_.owner_pid};
   if (!options_.config_file.empty()) settings.config_file = std::filesystem::absolute(options_.config_file);
   if (auto written = base::write_settings(files.settings(), settings); !written.ok()) return failed(written);
-  if (StartError error = run_daemon({"rayo-head", files.dir, files.log(), files.keeper_pid()}, head_); !error.status.ok()) return error;
+  if (StartError error = run_daemon({"rayo-head", files.dir, files.log(), files.keeper_pid()}, head_);
+      !error.status.ok())
+    return error;
   session_.has_head = true;
   session_.address = head_.address;
   session_.http = head_.http;
@@ -188,8 +203,9 @@ StartError Start::start_node() {
                                 .resources = options_.resources,
                                 .labels = options_.labels,
                                 .owner_pid = options_.owner_pid};
-  if (options_.head && !head_.listen.empty()) settings.head_addresses = {head_.listen};  // --advertise may be reached from outside alone
-  if (options_.head) {  // the port of --advertise is the head's
+  if (options_.head && !head_.listen.empty())
+    settings.head_addresses = {head_.listen};  // --advertise may be reached from outside alone
+  if (options_.head) {                         // the port of --advertise is the head's
     auto advertised = base::parse_host_port(options_.advertise);
     if (advertised.ok()) settings.bind.advertise = advertised->host;
   }
@@ -199,7 +215,8 @@ StartError Start::start_node() {
 
 StartError Start::settle() {
   if (session_.cluster.empty()) session_.cluster = raylet_.cluster;
-  if (!options_.head && session_is_new_ && !raylet_.cluster_name.empty()) session_.cluster_name = raylet_.cluster_name;
+  if (!options_.head && session_is_new_ && !raylet_.cluster_name.empty())
+    session_.cluster_name = raylet_.cluster_name;
   if (auto saved = base::save_session(session_); !saved.ok()) return failed(saved);
   std::error_code ignored;
   if (session_is_new_) std::filesystem::remove(session_.starter_pid(), ignored);
@@ -223,8 +240,14 @@ void Start::undo() {
 
 void Start::report() {
   int others = 0;
-  for (const base::Session& other : base::sessions_of_home()) others += other.name != session_.name && other.owner_pid == 0 && other.live();
-  StartReport report{.options = options_, .place = place_, .session = session_, .node = node_, .head = head_, .raylet = raylet_};
+  for (const base::Session& other : base::sessions_of_home())
+    others += other.name != session_.name && other.owner_pid == 0 && other.live();
+  StartReport report{.options = options_,
+                     .place = place_,
+                     .session = session_,
+                     .node = node_,
+                     .head = head_,
+                     .raylet = raylet_};
   report.seconds = base::seconds(base::system_clock().now() - begun_);
   report.alone = others == 0;
   terminal_.out() << (options_.json ? start_json(report) : start_text(report)) << std::flush;
@@ -241,7 +264,8 @@ int Start::stay() {
     undo();
     return terminal_.fail(cat("the ", what, " has ended: ", cause), "rayo start again", kFailed);
   }
-  return options_.head ? stop_session(session_, kStopGrace, terminal_) : stop_node(session_, node_, kStopGrace, terminal_);
+  return options_.head ? stop_session(session_, kStopGrace, terminal_)
+                       : stop_node(session_, node_, kStopGrace, terminal_);
 }
 
 }  // namespace

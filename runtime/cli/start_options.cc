@@ -1,10 +1,9 @@
 #include "runtime/cli/start_options.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
-
-#include <boost/json.hpp>
 
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
@@ -14,14 +13,17 @@ namespace {
 
 using base::cat;
 
-base::Status wrong(std::string_view what, std::string_view next) { return base::failed(absl::StatusCode::kInvalidArgument, what, next); }
+base::Status wrong(std::string_view what, std::string_view next) {
+  return base::failed(absl::StatusCode::kInvalidArgument, what, next);
+}
 
 base::StatusOr<double> parse_amount(std::string_view flag, std::string_view text) {
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   bool whole = error == std::errc() && end == text.data() + text.size();
   if (whole && std::isfinite(number) && number >= 0 && number <= 1e9) return number;
-  return wrong(cat("cannot use ", flag, " '", text, "': it is not an amount"), cat(flag, " 4 (fractions such as 0.5 are fine)"));
+  return wrong(cat("cannot use ", flag, " '", text, "': it is not an amount"),
+               cat(flag, " 4 (fractions such as 0.5 are fine)"));
 }
 
 base::StatusOr<int> parse_count(std::string_view flag, std::string_view text) {
@@ -46,14 +48,17 @@ base::Status put(Value& target, base::StatusOr<Value> parsed) {
 // The flags as texts.
 struct Given {
   bool head = false, local = false, block = false, json = false;
-  std::string address, name, resume, node_ip, interface, advertise, data_interface, token_file, config, owner_pid;
-  std::optional<std::string> port, http_port, node_port, num_cpus, num_gpus, memory, object_store_memory, resources, labels;
+  std::string address, name, resume, node_ip, interface, advertise, data_interface, token_file, config,
+      owner_pid;
+  std::optional<std::string> port, http_port, node_port, num_cpus, num_gpus, memory, object_store_memory,
+      resources, labels;
 };
 
 void declare(Flags& flags, Given& given) {
   flags.on("--head", given.head, "start a new cluster with its head here");
   flags.text("--address", given.address, "HOST:PORT[,...]", "join the cluster of this head");
-  flags.text("--port", given.port, "PORT", "of the head (6379; moves to a free one where that is taken; 0: any)");
+  flags.text("--port", given.port, "PORT",
+             "of the head (6379; moves to a free one where that is taken; 0: any)");
   flags.text("--http-port", given.http_port, "PORT", "of the head's status pages (8265)");
   flags.text("--name", given.name, "NAME", "of the cluster");
   flags.on("--local", given.local, "loopback alone: no other machine can join");
@@ -68,7 +73,8 @@ void declare(Flags& flags, Given& given) {
   flags.text("--object-store-memory", given.object_store_memory, "SIZE", "(30 % of the memory)");
   flags.text("--resources", given.resources, "JSON", "own resources: '{\"tpu\": 2}'");
   flags.text("--labels", given.labels, "K=V,...", "to be placed by: zone=a,disk=ssd");
-  flags.text("--token-file", given.token_file, "FILE", "the cluster's token (else RAYO_TOKEN, RAYO_TOKEN_FILE, or asked for)");
+  flags.text("--token-file", given.token_file, "FILE",
+             "the cluster's token (else RAYO_TOKEN, RAYO_TOKEN_FILE, or asked for)");
   flags.text("--config", given.config, "FILE", "rayo.toml with settings (on the head)");
   flags.on("--block", given.block, "stay in the foreground; Ctrl-C stops");
   flags.on("--json", given.json, "tell the result as one JSON document");
@@ -81,17 +87,21 @@ base::Status check_together(const Given& given) {
     return wrong("cannot start with --resume: it comes with a later version", "rayo start --head");
   }
   if (given.head == !given.address.empty()) {
-    return wrong(given.head ? "cannot start: --head and --address exclude each other" : "cannot start: say which: a new cluster or one to join",
+    return wrong(given.head ? "cannot start: --head and --address exclude each other"
+                            : "cannot start: say which: a new cluster or one to join",
                  "rayo start --head, or rayo start --address HOST:PORT");
   }
   if (!given.head && (given.port || given.http_port || !given.name.empty() || !given.config.empty())) {
-    return wrong("cannot start: --port, --http-port, --name and --config belong to the head", "leave them out, or rayo start --head");
+    return wrong("cannot start: --port, --http-port, --name and --config belong to the head",
+                 "leave them out, or rayo start --head");
   }
   if (!given.node_ip.empty() && !given.interface.empty()) {
     return wrong("cannot start: --node-ip and --interface exclude each other", "give one of them");
   }
-  if (given.local && (!given.node_ip.empty() || !given.interface.empty() || !given.advertise.empty() || !given.data_interface.empty())) {
-    return wrong("cannot start: --local is loopback alone, so no interface can be chosen", "leave --local out");
+  if (given.local && (!given.node_ip.empty() || !given.interface.empty() || !given.advertise.empty() ||
+                      !given.data_interface.empty())) {
+    return wrong("cannot start: --local is loopback alone, so no interface can be chosen",
+                 "leave --local out");
   }
   return {};
 }
@@ -106,13 +116,17 @@ base::Status check_advertise(const std::string& text) {
 
 base::Status convert_amounts(const Given& given, StartOptions& options) {
   if (given.port) RAYO_RETURN_IF_ERROR(put(options.port, parse_port("--port", *given.port)));
-  if (given.http_port) RAYO_RETURN_IF_ERROR(put(options.http_port, parse_port("--http-port", *given.http_port)));
-  if (given.node_port) RAYO_RETURN_IF_ERROR(put(options.node_port, parse_port("--node-port", *given.node_port)));
-  if (given.num_cpus) RAYO_RETURN_IF_ERROR(put(options.num_cpus, parse_amount("--num-cpus", *given.num_cpus)));
+  if (given.http_port)
+    RAYO_RETURN_IF_ERROR(put(options.http_port, parse_port("--http-port", *given.http_port)));
+  if (given.node_port)
+    RAYO_RETURN_IF_ERROR(put(options.node_port, parse_port("--node-port", *given.node_port)));
+  if (given.num_cpus)
+    RAYO_RETURN_IF_ERROR(put(options.num_cpus, parse_amount("--num-cpus", *given.num_cpus)));
   if (given.num_gpus) RAYO_RETURN_IF_ERROR(put(options.num_gpus, parse_count("--num-gpus", *given.num_gpus)));
   if (given.memory) RAYO_RETURN_IF_ERROR(put(options.memory_bytes, parse_bytes("--memory", *given.memory)));
   if (given.object_store_memory) {
-    RAYO_RETURN_IF_ERROR(put(options.object_store_bytes, parse_bytes("--object-store-memory", *given.object_store_memory)));
+    RAYO_RETURN_IF_ERROR(
+        put(options.object_store_bytes, parse_bytes("--object-store-memory", *given.object_store_memory)));
   }
   if (given.resources) RAYO_RETURN_IF_ERROR(put(options.resources, parse_resources(*given.resources)));
   if (given.labels) RAYO_RETURN_IF_ERROR(put(options.labels, parse_labels(*given.labels)));
@@ -127,7 +141,8 @@ base::StatusOr<StartOptions> convert(const Given& given) {
   RAYO_RETURN_IF_ERROR(check_together(given));
   StartOptions options;
   options.head = given.head;
-  if (!given.address.empty()) RAYO_RETURN_IF_ERROR(put(options.addresses, base::parse_host_ports(given.address)));
+  if (!given.address.empty())
+    RAYO_RETURN_IF_ERROR(put(options.addresses, base::parse_host_ports(given.address)));
   RAYO_RETURN_IF_ERROR(convert_amounts(given, options));
   if (!given.advertise.empty()) RAYO_RETURN_IF_ERROR(check_advertise(given.advertise));
   options.name = given.name;
@@ -154,8 +169,10 @@ std::string StartOptions::address_text() const {
 base::StatusOr<PortWish> parse_port(std::string_view flag, std::string_view text) {
   int port = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error == std::errc() && end == text.data() + text.size() && port >= 0 && port <= 65535) return PortWish{port, port != 0};
-  return wrong(cat("cannot use ", flag, " '", text, "': a port is a number from 0 to 65535"), cat(flag, " 0 takes any free one"));
+  if (error == std::errc() && end == text.data() + text.size() && port >= 0 && port <= 65535)
+    return PortWish{port, port != 0};
+  return wrong(cat("cannot use ", flag, " '", text, "': a port is a number from 0 to 65535"),
+               cat(flag, " 0 takes any free one"));
 }
 
 base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std::string_view text) {
@@ -163,8 +180,11 @@ base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std:
   json::error_code error;
   json::value value = json::parse({text.data(), text.size()}, error);
   constexpr std::string_view kExample = "--resources '{\"tpu\": 2}'";
-  if (error) return wrong(cat("cannot use --resources '", text, "': it is not JSON (", error.message(), ")"), kExample);
-  if (!value.is_object()) return wrong(cat("cannot use --resources '", text, "': it is not a JSON object"), kExample);
+  if (error)
+    return wrong(cat("cannot use --resources '", text, "': it is not JSON (", error.message(), ")"),
+                 kExample);
+  if (!value.is_object())
+    return wrong(cat("cannot use --resources '", text, "': it is not a JSON object"), kExample);
   std::vector<std::pair<std::string, double>> resources;
   for (const auto& member : value.get_object()) {
     std::string name(member.key().data(), member.key().size());
@@ -173,7 +193,8 @@ base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std:
       return wrong(cat("cannot use --resources: '", name, "' is not an amount"), kExample);
     }
     if (name.empty() || name == "cpu" || name == "gpu" || name == "memory") {
-      return wrong(cat("cannot use --resources: '", name, "' has a flag of its own"), "--num-cpus, --num-gpus, --memory");
+      return wrong(cat("cannot use --resources: '", name, "' has a flag of its own"),
+                   "--num-cpus, --num-gpus, --memory");
     }
     resources.emplace_back(std::move(name), *amount);
   }
@@ -189,7 +210,8 @@ base::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_labels(st
       return wrong(cat("cannot use --labels: '", piece, "' is not KEY=VALUE"), "--labels zone=a,disk=ssd");
     }
     for (const auto& [known, value] : labels) {
-      if (known == key) return wrong(cat("cannot use --labels: '", key, "' stands there twice"), "--labels zone=a,disk=ssd");
+      if (known == key)
+        return wrong(cat("cannot use --labels: '", key, "' stands there twice"), "--labels zone=a,disk=ssd");
     }
     labels.emplace_back(std::move(key), base::trim(std::string_view(piece).substr(equals + 1)));
   }

@@ -2,8 +2,8 @@
 //
 // Programs that start a cluster of their own (rayo::init without one) run
 //     rayo start --head --local --owner-pid PID --json
-// which prints one document {"schema", "name", "session_dir", "node_dir", "address", "http", "cluster", "node"}; that cluster ends with
-// the process PID and is found by nobody else.
+// which prints one document {"schema", "name", "session_dir", "node_dir", "address", "http", "cluster",
+// "node"}; that cluster ends with the process PID and is found by nobody else.
 #pragma once
 
 #include <optional>

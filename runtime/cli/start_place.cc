@@ -1,9 +1,8 @@
 #include "runtime/cli/start_place.h"
 
+#include <memory>
 #include <netdb.h>
 #include <sys/socket.h>
-
-#include <memory>
 
 #include "runtime/base/address.h"
 #include "runtime/base/fd.h"
@@ -23,11 +22,13 @@ std::string list_addresses(const std::vector<rpc::Interface>& interfaces) {
 
 base::Status check_own_address(const std::string& host, const std::vector<rpc::Interface>& interfaces) {
   if (base::is_local_address(host)) return {};
-  return base::failed(absl::StatusCode::kNotFound, cat("cannot listen on ", host, ": no interface of this machine has that address"),
+  return base::failed(absl::StatusCode::kNotFound,
+                      cat("cannot listen on ", host, ": no interface of this machine has that address"),
                       cat("--node-ip with one of ", list_addresses(interfaces)));
 }
 
-// The address that a packet to `target` would carry: what the routing table says, nothing is sent. "" where there is no way.
+// The address that a packet to `target` would carry: what the routing table says, nothing is sent. "" where
+// there is no way.
 std::string source_address_towards(const base::HostPort& target) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -41,7 +42,8 @@ std::string source_address_towards(const base::HostPort& target) {
     socklen_t length = sizeof own;
     char text[NI_MAXHOST];
     if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
       return text;
     }
   }
@@ -50,7 +52,8 @@ std::string source_address_towards(const base::HostPort& target) {
 
 bool is_loopback(const std::string& numeric) { return numeric.starts_with("127.") || numeric == "::1"; }
 
-base::StatusOr<StartPlace> chosen_by_interface(const std::vector<rpc::Interface>& interfaces, const std::string& wanted) {
+base::StatusOr<StartPlace> chosen_by_interface(const std::vector<rpc::Interface>& interfaces,
+                                               const std::string& wanted) {
   RAYO_ASSIGN_OR_RETURN(rpc::InterfaceChoice choice, rpc::choose_interface(interfaces, wanted));
   return StartPlace{.host = choice.chosen.address, .why = choice.why, .local = choice.chosen.loopback};
 }
@@ -58,7 +61,8 @@ base::StatusOr<StartPlace> chosen_by_interface(const std::vector<rpc::Interface>
 }  // namespace
 
 base::StatusOr<StartPlace> choose_place(const StartOptions& options) {
-  if (options.local) return StartPlace{.host = "127.0.0.1", .why = "loopback alone, as asked by --local", .local = true};
+  if (options.local)
+    return StartPlace{.host = "127.0.0.1", .why = "loopback alone, as asked by --local", .local = true};
   RAYO_ASSIGN_OR_RETURN(std::vector<rpc::Interface> interfaces, rpc::list_interfaces());
   StartPlace place;
   std::string on_the_way = options.head ? std::string() : source_address_towards(options.addresses.front());
@@ -68,7 +72,9 @@ base::StatusOr<StartPlace> choose_place(const StartOptions& options) {
   } else if (!options.interface.empty() || on_the_way.empty()) {
     RAYO_ASSIGN_OR_RETURN(place, chosen_by_interface(interfaces, options.interface));
   } else {
-    place = {.host = on_the_way, .why = cat("on the way to ", options.addresses.front().text()), .local = is_loopback(on_the_way)};
+    place = {.host = on_the_way,
+             .why = cat("on the way to ", options.addresses.front().text()),
+             .local = is_loopback(on_the_way)};
   }
   if (!options.data_interface.empty()) {
     RAYO_ASSIGN_OR_RETURN(StartPlace data, chosen_by_interface(interfaces, options.data_interface));

@@ -15,8 +15,8 @@ struct StartPlace {
   bool local = false;     // loopback alone
 };
 
-// --local, --node-ip, --interface; else for a head the interface with the default route, for a node the one on the way to its head.
-// NotFound lists what there is (exit 2).
+// --local, --node-ip, --interface; else for a head the interface with the default route, for a node the one
+// on the way to its head. NotFound lists what there is (exit 2).
 base::StatusOr<StartPlace> choose_place(const StartOptions& options);
 
 }  // namespace rayo::cli

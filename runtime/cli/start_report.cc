@@ -13,7 +13,8 @@ using base::cat;
 
 bool loopback_only(const std::string& address) {
   auto parsed = base::parse_host_port(address);
-  return parsed.ok() && (parsed->host.starts_with("127.") || parsed->host == "::1" || parsed->host == "localhost");
+  return parsed.ok() &&
+         (parsed->host.starts_with("127.") || parsed->host == "::1" || parsed->host == "localhost");
 }
 
 }  // namespace
@@ -30,17 +31,21 @@ std::string start_text(const StartReport& report) {
   std::string which = report.alone ? std::string() : cat(" --address ", session.address);
   std::string text;
   if (report.options.head) {
-    text += cat("Cluster '", session.cluster_name, "' is up (Rayo ", base::kVersion, ", ", base::fixed(report.seconds, 2), " s).\n");
+    text += cat("Cluster '", session.cluster_name, "' is up (Rayo ", base::kVersion, ", ",
+                base::fixed(report.seconds, 2), " s).\n");
     text += cat("  head       ", session.address, "  (", report.place.why, ")\n");
   } else {
-    text += cat("This machine is part of the cluster at ", session.address, " (Rayo ", base::kVersion, ", ", base::fixed(report.seconds, 2), " s).\n");
+    text += cat("This machine is part of the cluster at ", session.address, " (Rayo ", base::kVersion, ", ",
+                base::fixed(report.seconds, 2), " s).\n");
   }
-  text += cat("  this node  ", report.raylet.address, report.options.head ? std::string() : cat("  (", report.place.why, ")"), "\n");
+  text += cat("  this node  ", report.raylet.address,
+              report.options.head ? std::string() : cat("  (", report.place.why, ")"), "\n");
   if (!report.head.http.empty()) text += cat("  HTTP       ", report.head.http, "\n");
   text += cat("  status     rayo status", which, "\n");
   text += cat("  stop       rayo stop", which, "\n");
   if (!report.options.head) return text;
-  text += loopback_only(session.address) ? "\nA further node on this machine:\n" : "\nAnother machine joins with:\n";
+  text += loopback_only(session.address) ? "\nA further node on this machine:\n"
+                                         : "\nAnother machine joins with:\n";
   return text + "  " + join_line(session) + "\n";
 }
 

@@ -22,8 +22,9 @@ struct StartReport {
 std::string start_text(const StartReport& report);
 std::string start_json(const StartReport& report);
 
-// "RAYO_TOKEN=... rayo start --address HOST:PORT": pasted on another machine it joins. The token is read from the session's file;
-// for a loopback cluster, that no other machine reaches, there is none: then "rayo start --address ..." for a further node here.
+// "RAYO_TOKEN=... rayo start --address HOST:PORT": pasted on another machine it joins. The token is read from
+// the session's file; for a loopback cluster, that no other machine reaches, there is none: then "rayo start
+// --address ..." for a further node here.
 std::string join_line(const base::Session& session);
 
 }  // namespace rayo::cli

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr base::Duration kHeadPatience = 2s;    // a head answers in milliseconds; more is a head that hangs
+constexpr base::Duration kHeadPatience = 2s;  // a head answers in milliseconds; more is a head that hangs
 constexpr base::Duration kRayletPatience = 1s;
 
 struct View {
@@ -43,7 +43,8 @@ View ask(Cluster& cluster, Terminal& terminal) {
   return view;
 }
 
-// A head that answers late is for `status` a head that does not answer: contract.md has one exit code for both.
+// A head that answers late is for `status` a head that does not answer: contract.md has one exit code for
+// both.
 ExitCode code_for(const base::Status& error) {
   ExitCode code = exit_code_of_call(error);
   return code == kRefused ? kRefused : kNoCluster;
@@ -52,12 +53,16 @@ ExitCode code_for(const base::Status& error) {
 int show(Cluster& cluster, bool json, bool repaint, Terminal& terminal) {
   View view = ask(cluster, terminal);
   std::string text;
-  if (view.status) text = json ? rpc::status_json(*view.status) + "\n" : status_text(*view.status, base::system_clock().wall());
+  if (view.status)
+    text =
+        json ? rpc::status_json(*view.status) + "\n" : status_text(*view.status, base::system_clock().wall());
   if (repaint) text = "\x1b[H\x1b[2J" + text;
   terminal.out() << text << std::flush;
   if (view.error.ok()) return kDone;
   bool placed = base::message(view.error).find(cluster.address()) != std::string_view::npos;
-  base::Status error = placed ? view.error : base::within(view.error, base::cat("cannot reach the head at ", cluster.address()));
+  base::Status error =
+      placed ? view.error
+             : base::within(view.error, base::cat("cannot reach the head at ", cluster.address()));
   return terminal.fail(error, code_for(view.error));
 }
 

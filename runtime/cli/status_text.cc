@@ -24,16 +24,20 @@ std::string pair(const proto::NodeInfo& node, const std::string& name) {
   base::Amount total = amount_of(node.total(), name), free = amount_of(node.free(), name);
   if (total.units == 0) return "-";
   if (name != "memory") return cat(free.text(), "/", total.text());
-  return cat(base::format_size(free.units / base::Amount::kScale), "/", base::format_size(total.units / base::Amount::kScale));
+  return cat(base::format_size(free.units / base::Amount::kScale), "/",
+             base::format_size(total.units / base::Amount::kScale));
 }
 
-std::string size_pair(int64_t used, int64_t total) { return total <= 0 ? "-" : cat(base::format_size(used), "/", base::format_size(total)); }
+std::string size_pair(int64_t used, int64_t total) {
+  return total <= 0 ? "-" : cat(base::format_size(used), "/", base::format_size(total));
+}
 
 std::string resources_text(const proto::Resources& resources) {
   std::vector<std::string> parts;
   base::Resources held = rpc::from_proto(resources);
   for (const auto& [name, amount] : held.amounts()) {
-    std::string value = name == "memory" ? base::format_size(amount.units / base::Amount::kScale) : amount.text();
+    std::string value =
+        name == "memory" ? base::format_size(amount.units / base::Amount::kScale) : amount.text();
     parts.push_back(cat(name, ": ", value));
   }
   return cat("{", base::join(parts, ", "), "}");
@@ -45,18 +49,22 @@ base::Duration since(int64_t unix_us, base::WallTime now) {
 
 std::string heading(const proto::StatusReply& status, base::WallTime now) {
   std::string text = cat("Cluster ", status.name(), "  ", status.address());
-  if (status.started_at_unix_us() > 0) text += cat("  up ", base::format_duration(since(status.started_at_unix_us(), now)));
+  if (status.started_at_unix_us() > 0)
+    text += cat("  up ", base::format_duration(since(status.started_at_unix_us(), now)));
   text += cat("  (Rayo ", status.version(), ")");
   if (!status.http().empty()) text += cat("  ", status.http());
   text += "\n";
   if (!status.reachable()) {
     text += cat("The head does not answer. This is what the raylet here knew ",
-                base::format_duration(since(status.as_of_unix_us(), now)), " ago, at ", clock_text(status.as_of_unix_us(), now), ".\n");
+                base::format_duration(since(status.as_of_unix_us(), now)), " ago, at ",
+                clock_text(status.as_of_unix_us(), now), ".\n");
   }
   return text;
 }
 
-std::string node_name(const proto::NodeInfo& node) { return cat(node.hostname(), node.head() ? " (head)" : ""); }
+std::string node_name(const proto::NodeInfo& node) {
+  return cat(node.hostname(), node.head() ? " (head)" : "");
+}
 
 // Custom resources and labels: what the columns do not hold.
 std::string extras(const proto::NodeInfo& node) {
@@ -73,25 +81,33 @@ std::string extras(const proto::NodeInfo& node) {
 
 std::string state_of(const proto::NodeInfo& node) {
   if (node.state() == "alive") return node.state();
-  return cat(node.state(), " (seen ", base::format_duration(std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(node.last_seen_seconds_ago()))), " ago)");
+  return cat(node.state(), " (seen ",
+             base::format_duration(std::chrono::duration_cast<base::Duration>(
+                 std::chrono::duration<double>(node.last_seen_seconds_ago()))),
+             " ago)");
 }
 
 std::string nodes_text(const proto::StatusReply& status) {
-  std::vector<std::vector<std::string>> rows = {
-      {"NODE", "ID", "ADDRESS", "STATE", "CPU free", "GPU free", "MEMORY free", "OBJECTS used", "WORKERS", "DRIVERS", ""}};
+  std::vector<std::vector<std::string>> rows = {{"NODE", "ID", "ADDRESS", "STATE", "CPU free", "GPU free",
+                                                 "MEMORY free", "OBJECTS used", "WORKERS", "DRIVERS", ""}};
   for (const proto::NodeInfo& node : status.nodes()) {
-    rows.push_back({node_name(node), short_id(node.node()), node.address(), state_of(node), pair(node, "cpu"), pair(node, "gpu"), pair(node, "memory"),
-                    size_pair(node.object_store_used_bytes(), node.object_store_capacity_bytes()), cat(node.workers()), cat(node.drivers()), extras(node)});
+    rows.push_back({node_name(node), short_id(node.node()), node.address(), state_of(node), pair(node, "cpu"),
+                    pair(node, "gpu"), pair(node, "memory"),
+                    size_pair(node.object_store_used_bytes(), node.object_store_capacity_bytes()),
+                    cat(node.workers()), cat(node.drivers()), extras(node)});
   }
   return rows.size() == 1 ? "No nodes.\n" : table(rows);
 }
 
 std::string devices_text(const proto::StatusReply& status) {
-  std::vector<std::vector<std::string>> rows = {{"GPU", "MODEL", "STATE", "FREE", "MEMORY used", "TEMPERATURE", "POWER"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"GPU", "MODEL", "STATE", "FREE", "MEMORY used", "TEMPERATURE", "POWER"}};
   for (const proto::NodeInfo& node : status.nodes()) {
     for (const proto::Device& device : node.devices()) {
-      std::string state = device.reason().empty() ? device.state() : cat(device.state(), " (", device.reason(), ")");
-      rows.push_back({cat(node.hostname(), ":", device.index()), device.model(), state, base::Amount{device.free_units()}.text(),
+      std::string state =
+          device.reason().empty() ? device.state() : cat(device.state(), " (", device.reason(), ")");
+      rows.push_back({cat(node.hostname(), ":", device.index()), device.model(), state,
+                      base::Amount{device.free_units()}.text(),
                       size_pair(device.memory_used_bytes(), device.memory_total_bytes()),
                       device.temperature_c() < 0 ? std::string("-") : cat(device.temperature_c(), " C"),
                       device.power_w() < 0 ? std::string("-") : cat(base::fixed(device.power_w(), 0), " W")});
@@ -117,8 +133,10 @@ std::string actors_text(const proto::StatusReply& status, base::WallTime now) {
   for (const proto::ActorInfo& actor : status.named_actors()) {
     auto host = hosts.find(actor.address().node().high());
     std::string place = host == hosts.end() ? std::string() : cat("on ", host->second);
-    rows.push_back({cat("  ", actor.name()), actor.class_name(), rpc::actor_state_text(actor.state()), place, short_id(actor.actor()),
-                    actor.since_unix_us() > 0 ? base::format_duration(since(actor.since_unix_us(), now)) : std::string()});
+    rows.push_back({cat("  ", actor.name()), actor.class_name(), rpc::actor_state_text(actor.state()), place,
+                    short_id(actor.actor()),
+                    actor.since_unix_us() > 0 ? base::format_duration(since(actor.since_unix_us(), now))
+                                              : std::string()});
   }
   return text + table(rows);
 }
@@ -127,10 +145,12 @@ std::string pending_text(const proto::StatusReply& status) {
   if (status.pending().empty()) return {};
   std::string text = "\nWaiting:\n";
   for (const proto::PendingGroup& group : status.pending()) {
-    auto waited = std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(group.oldest_waiting_seconds()));
-    text += cat("  ", group.count(), " ", group.kind(), group.count() == 1 ? "" : "s", " ", resources_text(group.resources()), " for ",
-                base::format_duration(waited));
-    if (!group.examples().empty()) text += cat("  (rayo why ", std::string_view(group.examples(0)).substr(0, 12), ")");
+    auto waited = std::chrono::duration_cast<base::Duration>(
+        std::chrono::duration<double>(group.oldest_waiting_seconds()));
+    text += cat("  ", group.count(), " ", group.kind(), group.count() == 1 ? "" : "s", " ",
+                resources_text(group.resources()), " for ", base::format_duration(waited));
+    if (!group.examples().empty())
+      text += cat("  (rayo why ", std::string_view(group.examples(0)).substr(0, 12), ")");
     text += "\n";
     for (const proto::Reason& reason : group.reasons()) {
       text += cat("    ", reason.text().empty() ? reason.code() : reason.text());
@@ -156,7 +176,8 @@ std::string events_text(const proto::StatusReply& status, base::WallTime now) {
 std::string short_id(const proto::Id& id) { return rpc::from_proto<NodeId>(id).hex().substr(0, 12); }
 
 std::string clock_text(int64_t unix_us, base::WallTime now) {
-  time_t then = unix_us / 1'000'000, today = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+  time_t then = unix_us / 1'000'000,
+         today = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   tm then_parts{}, today_parts{};
   localtime_r(&then, &then_parts);
   localtime_r(&today, &today_parts);
@@ -167,8 +188,8 @@ std::string clock_text(int64_t unix_us, base::WallTime now) {
 }
 
 std::string status_text(const proto::StatusReply& status, base::WallTime now) {
-  return cat(heading(status, now), "\n", nodes_text(status), devices_text(status), actors_text(status, now), pending_text(status),
-             events_text(status, now));
+  return cat(heading(status, now), "\n", nodes_text(status), devices_text(status), actors_text(status, now),
+             pending_text(status), events_text(status, now));
 }
 
 }  // namespace rayo::cli

@@ -1,4 +1,5 @@
-// `rayo status` for people: nodes with their devices, actors by name, what waits and why, the last events. Pure.
+// `rayo status` for people: nodes with their devices, actors by name, what waits and why, the last events.
+// Pure.
 #pragma once
 
 #include <string>

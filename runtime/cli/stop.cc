@@ -33,7 +33,8 @@ int stop_all(base::Duration grace, Terminal& terminal) {
     ++ended;
   }
   if (ended + clear_leftovers(terminal) > 0) return worst;
-  return terminal.fail("nothing to stop: no cluster of this home runs on this machine", "rayo start --head", kNoCluster);
+  return terminal.fail("nothing to stop: no cluster of this home runs on this machine", "rayo start --head",
+                       kNoCluster);
 }
 
 }  // namespace
@@ -48,7 +49,9 @@ int stop_command(const Arguments& arguments, Terminal& terminal) {
   if (auto done = flags.read(arguments, terminal)) return *done;
   auto grace = base::parse_duration(grace_text);
   if (!grace.ok()) return terminal.fail(base::within(grace.status(), "cannot use --grace"), kWrongUse);
-  if (all && !address.empty()) return terminal.fail("cannot stop: --all and --address exclude each other", "give one of them", kWrongUse);
+  if (all && !address.empty())
+    return terminal.fail("cannot stop: --all and --address exclude each other", "give one of them",
+                         kWrongUse);
   Interrupts interrupts;  // a half-ended cluster is worse than a second of waiting
   if (all) return stop_all(*grace, terminal);
   const char* environment = std::getenv("RAYO_ADDRESS");

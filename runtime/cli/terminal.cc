@@ -1,10 +1,9 @@
 #include "runtime/cli/terminal.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include <algorithm>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
@@ -21,7 +20,8 @@ std::string one_line(std::string_view text) {
 
 // UTF-8 characters, so that a model's name with an accent does not shift the table.
 size_t width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 // While it lives, what is typed is not shown.
@@ -77,7 +77,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t column = 0; column < row.size(); ++column) widths[column] = std::max(widths[column], width(row[column]));
+    for (size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], width(row[column]));
   }
   std::string out;
   for (const auto& row : rows) {

@@ -1,6 +1,7 @@
 // Where a command writes: results to `out`, messages to `err`; an error is exactly two lines on `err`.
 //
-//   return terminal.fail(status, kWrongUse);        // "rayo: WHAT: CAUSE" and "try: ..."; gives the exit code back
+//   return terminal.fail(status, kWrongUse);        // "rayo: WHAT: CAUSE" and "try: ..."; gives the exit
+//   code back
 //
 // Of the thread that runs the command. Tests give it string streams.
 #pragma once
@@ -17,7 +18,8 @@ namespace rayo::cli {
 
 class Terminal {
  public:
-  Terminal(std::ostream& out, std::ostream& err, bool interactive) : out_(out), err_(err), interactive_(interactive) {}
+  Terminal(std::ostream& out, std::ostream& err, bool interactive)
+      : out_(out), err_(err), interactive_(interactive) {}
 
   std::ostream& out() { return out_; }
   // Output is a terminal: colours and repainting make sense, and the user can be asked.
@@ -36,7 +38,8 @@ class Terminal {
   bool interactive_;
 };
 
-// Columns two spaces apart, each as wide as its widest cell; the first row is the head. A last column is never padded.
+// Columns two spaces apart, each as wide as its widest cell; the first row is the head. A last column is
+// never padded.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace rayo::cli

@@ -1,4 +1,5 @@
-// Where the cluster's token comes from on a machine that has no session of it: never from argv, which others can read.
+// Where the cluster's token comes from on a machine that has no session of it: never from argv, which others
+// can read.
 #pragma once
 
 #include <string>

@@ -22,8 +22,12 @@ boost::json::value why_json(const std::string& id, const proto::WhyReply& why) {
     const proto::Reason& reason = why.reasons(static_cast<int>(i));
     if (reason.has_node()) reasons[i].as_object()["node"] = rpc::from_proto<NodeId>(reason.node()).hex();
   }
-  return {{"schema", 1},      {"id", id},           {"kind", why.kind()},
-          {"state", why.state()}, {"text", why.text()}, {"reasons", std::move(reasons)},
+  return {{"schema", 1},
+          {"id", id},
+          {"kind", why.kind()},
+          {"state", why.state()},
+          {"text", why.text()},
+          {"reasons", std::move(reasons)},
           {"death", why.has_death() ? rpc::death_json(why.death()) : boost::json::value(nullptr)}};
 }
 
@@ -32,7 +36,8 @@ std::string why_text(const std::string& id, const proto::WhyReply& why) {
   if (!why.text().empty()) text += cat("  ", why.text(), "\n");
   std::vector<std::vector<std::string>> rows;
   for (const proto::Reason& reason : why.reasons()) {
-    rows.push_back({cat("  ", reason.has_node() ? short_id(reason.node()) : std::string("cluster")), reason.code(), reason.text()});
+    rows.push_back({cat("  ", reason.has_node() ? short_id(reason.node()) : std::string("cluster")),
+                    reason.code(), reason.text()});
   }
   text += table(rows);
   if (why.has_death() && why.death().kind() != proto::DEATH_UNSPECIFIED) text += death_text(why.death());

@@ -1,8 +1,8 @@
-// What a user loses if these fail: a GPU that is there is not offered, or a driver that hangs takes the node with it.
+// What a user loses if these fail: a GPU that is there is not offered, or a driver that hangs takes the node
+// with it.
 #include "gpu/device.h"
 
 #include <cstdlib>
-
 #include <gtest/gtest.h>
 
 namespace rayo::gpu {
@@ -86,7 +86,8 @@ TEST_F(Nvml, NoDeviceAndNoDriverHaveTheirReasons) {
 }
 
 TEST(DeviceJson, RefusesWhatIsNoList) {
-  for (const char* text : {"", "[]", "{}", "{\"reason\": 1, \"devices\": []}", "{\"reason\": \"\", \"devices\": [{}]}"}) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"reason\": 1, \"devices\": []}", "{\"reason\": \"\", \"devices\": [{}]}"}) {
     EXPECT_FALSE(parse_devices(text).ok()) << text;
   }
 }

@@ -1,12 +1,11 @@
-// A libnvidia-ml.so.1 for tests ($RAYO_NVML_PATH): two H200 by default. RAYO_FAKE_NVML says otherwise: "none" (no device), "hang"
-// (init never returns), "crash", "refuse" (init fails), "lost" (the second device has fallen off the bus), "hot" (the second
-// device is at its slowdown temperature), or a number of devices.
-#include <unistd.h>
-
+// A libnvidia-ml.so.1 for tests ($RAYO_NVML_PATH): two H200 by default. RAYO_FAKE_NVML says otherwise: "none"
+// (no device), "hang" (init never returns), "crash", "refuse" (init fails), "lost" (the second device has
+// fallen off the bus), "hot" (the second device is at its slowdown temperature), or a number of devices.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <unistd.h>
 
 #include "gpu/nvml.h"
 
@@ -23,7 +22,9 @@ std::string_view mode() {
   return value ? value : "2";
 }
 
-unsigned index_of(nvml::DeviceHandle handle) { return static_cast<unsigned>(reinterpret_cast<size_t>(handle)) - 1; }
+unsigned index_of(nvml::DeviceHandle handle) {
+  return static_cast<unsigned>(reinterpret_cast<size_t>(handle)) - 1;
+}
 
 }  // namespace
 
@@ -81,7 +82,8 @@ FAKE nvml::Result nvmlDeviceGetPowerUsage(nvml::DeviceHandle, unsigned* milliwat
   *milliwatts = 75'500;
   return nvml::kSuccess;
 }
-FAKE nvml::Result nvmlDeviceGetComputeRunningProcesses_v3(nvml::DeviceHandle handle, unsigned* count, nvml::ProcessInfo* processes) {
+FAKE nvml::Result nvmlDeviceGetComputeRunningProcesses_v3(nvml::DeviceHandle handle, unsigned* count,
+                                                          nvml::ProcessInfo* processes) {
   unsigned here = index_of(handle) == 0 ? 70 : 0;  // more than a first guess holds
   if (*count < here) {
     *count = here;

@@ -9,12 +9,16 @@ namespace {
 TEST(ConfigTable, EveryDefaultParsesAndHasAReason) {
   for (const Setting& setting : all_settings()) {
     EXPECT_FALSE(setting.reason.empty()) << setting.key;
-    EXPECT_TRUE(Config::parse(std::string(setting.key) + " = \"" + std::string(setting.by_default) + "\"\n", "x").ok()) << setting.key;
+    EXPECT_TRUE(
+        Config::parse(std::string(setting.key) + " = \"" + std::string(setting.by_default) + "\"\n", "x")
+            .ok())
+        << setting.key;
   }
 }
 
 TEST(ConfigTable, AFileOverridesAndIsNamedAsTheSource) {
-  auto config = Config::parse("# mine\n[nodes]\nsuspect_after = \"2s\"  # slow switch\n[logs]\nfile_limit = 1024\n", "rayo.toml");
+  auto config = Config::parse(
+      "# mine\n[nodes]\nsuspect_after = \"2s\"  # slow switch\n[logs]\nfile_limit = 1024\n", "rayo.toml");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->duration("nodes.suspect_after"), std::chrono::seconds(2));
   EXPECT_EQ(config->size("logs.file_limit"), 1024);

@@ -1,16 +1,14 @@
-// What a user loses if these fail: `rayo stop` ends somebody else's process, or `rayo status` does not find the cluster that the
-// same user has just started.
+// What a user loses if these fail: `rayo stop` ends somebody else's process, or `rayo status` does not find
+// the cluster that the same user has just started.
 #include "runtime/base/session.h"
-
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 
@@ -96,7 +94,8 @@ TEST_F(Sessions, AZombieIsGone) {
 
 TEST_F(Sessions, AfterARebootNothingLivesAndTheErrorSaysSo) {
   Session session = started("alpha", "127.0.0.1:6379");
-  overwrite(session.head().head_pid(), cat(getpid(), " ", *start_ticks(getpid()), " 00000000-before-the-boot\n"));
+  overwrite(session.head().head_pid(),
+            cat(getpid(), " ", *start_ticks(getpid()), " 00000000-before-the-boot\n"));
   session.machine = "00000000-before-the-boot";
   ASSERT_TRUE(save_session(session).ok());
   auto found = find_session("");
@@ -107,7 +106,8 @@ TEST_F(Sessions, AfterARebootNothingLivesAndTheErrorSaysSo) {
 
 TEST_F(Sessions, AnyLocalAddressAndANameFindTheClusterOfThisMachine) {
   started("alpha", "10.9.8.7:6379");
-  for (const char* address : {"127.0.0.1:6379", "localhost:6379", "10.9.8.7:6379", "127.0.0.1:1,127.0.0.1:6379", "[::1]:6379"}) {
+  for (const char* address :
+       {"127.0.0.1:6379", "localhost:6379", "10.9.8.7:6379", "127.0.0.1:1,127.0.0.1:6379", "[::1]:6379"}) {
     auto found = find_session(address);
     EXPECT_TRUE(found.ok()) << address << ": " << found.status();
   }

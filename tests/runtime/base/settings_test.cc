@@ -1,12 +1,11 @@
-// What a user loses if these fail: a flag of `rayo start` does not reach the daemon, or its reason for not starting is lost.
+// What a user loses if these fail: a flag of `rayo start` does not reach the daemon, or its reason for not
+// starting is lost.
 #include "runtime/base/settings.h"
-
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace rayo::base {
 namespace {
@@ -22,8 +21,14 @@ class SettingsFiles : public ::testing::Test {
 };
 
 TEST_F(SettingsFiles, TheHeadReadsWhatStartWrote) {
-  HeadSettings out{.session_dir = "/run/x", .token_file = "/h/t", .name = "alpha", .bind = {.host = "::1", .port = 7, .port_fixed = true},
-                   .http_port = 0, .local = true, .config_file = "/etc/rayo.toml", .owner_pid = 12};
+  HeadSettings out{.session_dir = "/run/x",
+                   .token_file = "/h/t",
+                   .name = "alpha",
+                   .bind = {.host = "::1", .port = 7, .port_fixed = true},
+                   .http_port = 0,
+                   .local = true,
+                   .config_file = "/etc/rayo.toml",
+                   .owner_pid = 12};
   ASSERT_TRUE(write_settings(dir_ / "s", out).ok());
   auto in = read_head_settings(dir_ / "s");
   ASSERT_TRUE(in.ok()) << in.status();
@@ -37,8 +42,13 @@ TEST_F(SettingsFiles, TheHeadReadsWhatStartWrote) {
 }
 
 TEST_F(SettingsFiles, TheRayletReadsWhatStartWrote) {
-  RayletSettings out{.node_dir = "/n", .head_addresses = {"a:1", "b:2"}, .num_cpus = 1.5, .num_gpus = 0, .memory_bytes = 1ll << 40,
-                     .resources = {{"tpu", 2}}, .labels = {{"zone", "a"}, {"disk", "ssd"}}};
+  RayletSettings out{.node_dir = "/n",
+                     .head_addresses = {"a:1", "b:2"},
+                     .num_cpus = 1.5,
+                     .num_gpus = 0,
+                     .memory_bytes = 1ll << 40,
+                     .resources = {{"tpu", 2}},
+                     .labels = {{"zone", "a"}, {"disk", "ssd"}}};
   ASSERT_TRUE(write_settings(dir_ / "s", out).ok());
   auto in = read_raylet_settings(dir_ / "s");
   ASSERT_TRUE(in.ok()) << in.status();
@@ -61,7 +71,10 @@ TEST_F(SettingsFiles, WhatIsNoSettingsFileIsNamed) {
 TEST(ReadyPipe, CarriesWhyADaemonEnds) {
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
-  tell_ready(pipe_ends[1], {.exit_code = 3, .error = "cannot listen: port 6379 is taken", .next_step = "--port 0", .notes = {"a \"b\"\n"}});
+  tell_ready(pipe_ends[1], {.exit_code = 3,
+                            .error = "cannot listen: port 6379 is taken",
+                            .next_step = "--port 0",
+                            .notes = {"a \"b\"\n"}});
   char buffer[1024];
   ssize_t got = read(pipe_ends[0], buffer, sizeof buffer);
   ASSERT_GT(got, 0);

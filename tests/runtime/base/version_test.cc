@@ -1,10 +1,10 @@
-// What a user loses if this fails: `rayo version` and the handshake of nodes name another version than the package does.
+// What a user loses if this fails: `rayo version` and the handshake of nodes name another version than the
+// package does.
 #include "runtime/base/version.h"
 
 #include <fstream>
-#include <sstream>
-
 #include <gtest/gtest.h>
+#include <sstream>
 
 namespace rayo::base {
 namespace {

@@ -1,11 +1,11 @@
-// What a user loses if these fail: a command that does not exist yet looks as if it did something, or exit codes mislead scripts.
+// What a user loses if these fail: a command that does not exist yet looks as if it did something, or exit
+// codes mislead scripts.
 #include "runtime/cli/app.h"
 
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
-
 #include <gtest/gtest.h>
+#include <sstream>
 
 namespace rayo::cli {
 namespace {
@@ -37,20 +37,31 @@ class App : public ::testing::Test {
 TEST_F(App, HelpNamesEveryCommandThatExistsAndNoOther) {
   Ran help = rayo({"help"});
   EXPECT_EQ(help.code, kDone);
-  for (const char* name : {"start", "stop", "status", "list", "why", "logs", "config", "doctor", "token", "version"}) {
+  for (const char* name :
+       {"start", "stop", "status", "list", "why", "logs", "config", "doctor", "token", "version"}) {
     EXPECT_NE(help.out.find(std::string("rayo ") + name), std::string::npos) << name;
     Ran own = rayo({"help", name});
     EXPECT_EQ(own.code, kDone) << name;
     EXPECT_NE(own.out.find(std::string("rayo ") + name), std::string::npos) << own.out;
   }
-  for (const char* name : {"rayo memory", "rayo network", "rayo drain", "rayo serve", "--rotate", "--resume"}) {
+  for (const char* name :
+       {"rayo memory", "rayo network", "rayo drain", "rayo serve", "--rotate", "--resume"}) {
     EXPECT_EQ(help.out.find(name), std::string::npos) << name;
   }
 }
 
 TEST_F(App, WhatIsPlannedOrUnknownExitsTwo) {
-  for (const Arguments& arguments : std::vector<Arguments>{{"memory"}, {"network"}, {"drain", "x"}, {"nonsense"}, {"--nonsense"}, {"raylet"},
-                                                           {"token", "--rotate"}, {"list", "tasks"}, {"list", "nonsense"}, {"list"}, {"why"}}) {
+  for (const Arguments& arguments : std::vector<Arguments>{{"memory"},
+                                                           {"network"},
+                                                           {"drain", "x"},
+                                                           {"nonsense"},
+                                                           {"--nonsense"},
+                                                           {"raylet"},
+                                                           {"token", "--rotate"},
+                                                           {"list", "tasks"},
+                                                           {"list", "nonsense"},
+                                                           {"list"},
+                                                           {"why"}}) {
     Ran ran = rayo(arguments);
     EXPECT_EQ(ran.code, kWrongUse) << arguments[0];
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 2) << ran.err;
@@ -58,7 +69,13 @@ TEST_F(App, WhatIsPlannedOrUnknownExitsTwo) {
 }
 
 TEST_F(App, WithoutAClusterReadersExitThreeAndNameTheLineThatStartsOne) {
-  for (const Arguments& arguments : std::vector<Arguments>{{"status"}, {"status", "--json"}, {"list", "nodes"}, {"why", "001122"}, {"logs"}, {"token"}, {"stop"},
+  for (const Arguments& arguments : std::vector<Arguments>{{"status"},
+                                                           {"status", "--json"},
+                                                           {"list", "nodes"},
+                                                           {"why", "001122"},
+                                                           {"logs"},
+                                                           {"token"},
+                                                           {"stop"},
                                                            {"stop", "--all"}}) {
     Ran ran = rayo(arguments);
     EXPECT_EQ(ran.code, kNoCluster) << arguments[0] << ran.err;

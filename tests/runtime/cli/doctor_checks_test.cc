@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <fstream>
-
 #include <gtest/gtest.h>
 
 namespace rayo::cli {

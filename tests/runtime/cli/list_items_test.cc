@@ -1,4 +1,5 @@
-// What a user loses if these fail: `rayo list --json` changes its keys, or a filter shows what it should hide.
+// What a user loses if these fail: `rayo list --json` changes its keys, or a filter shows what it should
+// hide.
 #include "runtime/cli/list_items.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-// What a user loses if these fail: a flag of `rayo start` is taken for something else, or a typo is swallowed.
+// What a user loses if these fail: a flag of `rayo start` is taken for something else, or a typo is
+// swallowed.
 #include "runtime/cli/start_options.h"
 
-#include <sstream>
-
 #include <gtest/gtest.h>
+#include <sstream>
 
 namespace rayo::cli {
 namespace {
@@ -21,9 +21,38 @@ Read read(const Arguments& arguments) {
 }
 
 TEST(StartOptions, TakesEveryFlagOfTheContract) {
-  Read result = read({"--head", "--port", "0", "--http-port", "9000", "--name", "alpha", "--node-port", "7001", "--interface", "eth1", "--advertise",
-                      "gate.lan:7000", "--data-interface", "eth2", "--num-cpus", "0.5", "--num-gpus", "2", "--memory", "8GiB", "--object-store-memory",
-                      "512MiB", "--resources", "{\"tpu\": 2, \"licence\": 0.25}", "--labels", "zone=a,disk=ssd", "--token-file", "t", "--config", "c", "--block"});
+  Read result = read({"--head",
+                      "--port",
+                      "0",
+                      "--http-port",
+                      "9000",
+                      "--name",
+                      "alpha",
+                      "--node-port",
+                      "7001",
+                      "--interface",
+                      "eth1",
+                      "--advertise",
+                      "gate.lan:7000",
+                      "--data-interface",
+                      "eth2",
+                      "--num-cpus",
+                      "0.5",
+                      "--num-gpus",
+                      "2",
+                      "--memory",
+                      "8GiB",
+                      "--object-store-memory",
+                      "512MiB",
+                      "--resources",
+                      "{\"tpu\": 2, \"licence\": 0.25}",
+                      "--labels",
+                      "zone=a,disk=ssd",
+                      "--token-file",
+                      "t",
+                      "--config",
+                      "c",
+                      "--block"});
   ASSERT_FALSE(result.request.done) << result.err;
   const StartOptions& options = result.request.options;
   EXPECT_TRUE(options.head && options.block && !options.local && !options.json);
@@ -101,7 +130,8 @@ TEST(StartOptions, HelpNamesTheFlagsButNotWhatIsPlanned) {
   Read result = read({"--help"});
   ASSERT_TRUE(result.request.done);
   EXPECT_EQ(*result.request.done, kDone);
-  for (const char* flag : {"--head", "--address", "--num-gpus", "--data-interface", "--object-store-memory", "--block"}) {
+  for (const char* flag :
+       {"--head", "--address", "--num-gpus", "--data-interface", "--object-store-memory", "--block"}) {
     EXPECT_NE(result.out.find(flag), std::string::npos) << flag;
   }
   EXPECT_EQ(result.out.find("--resume"), std::string::npos);

@@ -1,4 +1,5 @@
-// What a user loses if these fail: `rayo status` leaves out a device, a name, a reason, or does not say that the head is gone.
+// What a user loses if these fail: `rayo status` leaves out a device, a name, a reason, or does not say that
+// the head is gone.
 #include "runtime/cli/status_text.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +46,9 @@ proto::StatusReply cluster() {
 
 TEST(StatusText, ShowsEachNodeWithItsDevices) {
   std::string text = status_text(cluster(), now());
-  for (const char* part : {"Cluster alpha", "10.0.0.5:6379", "3 m 20 s", "box (head)", "4f2a91c03b77", "7.5/8", "0.5/1", "2.0 GiB/8.0 GiB", "tpu 1/2", "zone=a",
-                           "box:0", "NVIDIA H200", "hot (93 C)", "3.0 GiB/141.0 GiB", "412 W", "Actors: none"}) {
+  for (const char* part : {"Cluster alpha", "10.0.0.5:6379", "3 m 20 s", "box (head)", "4f2a91c03b77",
+                           "7.5/8", "0.5/1", "2.0 GiB/8.0 GiB", "tpu 1/2", "zone=a", "box:0", "NVIDIA H200",
+                           "hot (93 C)", "3.0 GiB/141.0 GiB", "412 W", "Actors: none"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
@@ -70,8 +72,8 @@ TEST(StatusText, ShowsActorsByNameAndWhyWhatWaits) {
   reason.set_text("needs 4 gpu, the node has 1");
   reason.set_nodes(1);
   std::string text = status_text(status, now());
-  for (const char* part : {"3 alive, 2 pending", "hits", "Counter", "on box", "2 actors {gpu: 4} for 12.3 s", "rayo why 001122334455",
-                           "needs 4 gpu, the node has 1  (1 node)"}) {
+  for (const char* part : {"3 alive, 2 pending", "hits", "Counter", "on box", "2 actors {gpu: 4} for 12.3 s",
+                           "rayo why 001122334455", "needs 4 gpu, the node has 1  (1 node)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

@@ -1,9 +1,9 @@
-// What a user loses if these fail: errors are not the two lines that scripts and people rely on, tables do not line up.
+// What a user loses if these fail: errors are not the two lines that scripts and people rely on, tables do
+// not line up.
 #include "runtime/cli/terminal.h"
 
-#include <sstream>
-
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include "runtime/cli/daemon_logs.h"
 
@@ -13,7 +13,10 @@ namespace {
 TEST(Terminal, AnErrorIsExactlyTwoLinesWhateverItsText) {
   std::ostringstream out, err;
   Terminal terminal(out, err, false);
-  EXPECT_EQ(terminal.fail(base::failed(absl::StatusCode::kUnavailable, "cannot reach X:\nrefused\n", "look\nthere"), kNoCluster), 3);
+  EXPECT_EQ(
+      terminal.fail(base::failed(absl::StatusCode::kUnavailable, "cannot reach X:\nrefused\n", "look\nthere"),
+                    kNoCluster),
+      3);
   EXPECT_EQ(err.str(), "rayo: cannot reach X: refused\ntry: look there\n");
   EXPECT_EQ(out.str(), "");
 }
@@ -39,7 +42,8 @@ TEST(ExitCodes, FollowTheContract) {
   EXPECT_EQ(code(StatusCode::kInvalidArgument), 2);
   EXPECT_EQ(code(StatusCode::kInternal), 1);
   EXPECT_EQ(exit_code_of_search(base::failed(StatusCode::kNotFound, "x")), 3);
-  EXPECT_EQ(exit_code_of_search(base::failed(StatusCode::kFailedPrecondition, "x")), 2) << "several clusters: say which";
+  EXPECT_EQ(exit_code_of_search(base::failed(StatusCode::kFailedPrecondition, "x")), 2)
+      << "several clusters: say which";
 }
 
 TEST(LogLines, TailTakesWholeLines) {
