@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
 
 #include "runtime/base/check.h"
@@ -13,43 +12,12 @@
 namespace rayo::base {
 namespace {
 
-using enum SettingKind;
-
 constexpr std::array kSettings{
-    Setting{"nodes.suspect_after", kDuration, "1s", "four missed beats: nothing new is placed there"},
-    Setting{"nodes.dead_after_refused", kDuration, "3s",
-            "its port refuses: the machine lives, the raylet does not"},
-    Setting{"nodes.dead_after_silent", kDuration, "10s",
+    Setting{"nodes.suspect_after", "1s", "four missed beats: nothing new is placed there"},
+    Setting{"nodes.dead_after_refused", "3s", "its port refuses: the machine lives, the raylet does not"},
+    Setting{"nodes.dead_after_silent", "10s",
             "longer than a switch takes to come back, shorter than patience"},
-    Setting{"nodes.rejoin_for", kDuration, "24h",
-            "a raylet whose head is gone tries that long: a night and a morning"},
-    Setting{"workers.start_timeout", kDuration, "10s",
-            "a program that has not reached rayo::init by then never will"},
-    Setting{"workers.idle_after", kDuration, "30s",
-            "a spare worker is kept that long: the next task starts in microseconds"},
-    Setting{"logs.file_limit", kSize, "64MiB",
-            "of one worker: enough to see its end, too little to fill a disk"},
 };
-
-StatusOr<double> parse_number(std::string_view text) {
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return number;
-  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a number"),
-                "write it like 0.5 or 3");
-}
-
-Status check_value(SettingKind kind, const std::string& value) {
-  switch (kind) {
-    case kDuration:
-      return parse_duration(value).status();
-    case kSize:
-      return parse_size(value).status();
-    case kNumber:
-      return parse_number(value).status();
-  }
-  return {};
-}
 
 // Levenshtein's distance: which key a typo meant.
 size_t distance(std::string_view a, std::string_view b) {
@@ -91,7 +59,7 @@ Config::Config() {
 Status Config::set(const std::string& key, const std::string& value, const std::string& source) {
   for (const Setting& setting : kSettings) {
     if (setting.key != key) continue;
-    RAYO_RETURN_IF_ERROR(within(check_value(setting.kind, value), cat("cannot use ", source, ": ", key)));
+    RAYO_RETURN_IF_ERROR(within(parse_duration(value).status(), cat("cannot use ", source, ": ", key)));
     entries_[key] = {value, source};
     return {};
   }
@@ -144,18 +112,6 @@ Duration Config::duration(std::string_view key) const {
   auto span = parse_duration(entry(key).value);
   RAYO_CHECK(span.ok(), "values were checked when they were set");
   return *span;
-}
-
-int64_t Config::size(std::string_view key) const {
-  auto bytes = parse_size(entry(key).value);
-  RAYO_CHECK(bytes.ok(), "values were checked when they were set");
-  return *bytes;
-}
-
-double Config::number(std::string_view key) const {
-  auto number = parse_number(entry(key).value);
-  RAYO_CHECK(number.ok(), "values were checked when they were set");
-  return *number;
 }
 
 }  // namespace rayo::base

@@ -1,4 +1,5 @@
-// A cluster's settings: rayo.toml on the head's machine, sent to each node at its join, shown by `rayo config`.
+// A cluster's settings: rayo.toml on the head's machine, sent to each node at its join, shown by `rayo
+// config`.
 //
 //   [nodes]
 //   suspect_after = "1s"
@@ -6,11 +7,10 @@
 //   RAYO_ASSIGN_OR_RETURN(Config config, Config::read(settings.config_file));   // "" : the defaults
 //   Duration suspect = config.duration("nodes.suspect_after");
 //
-// The table below is the only place where a default stands. A key that is not in it is an error (a typo must not be taken
-// silently), and so is a value of another kind. A Config is a value; any thread.
+// The table below is the only place where a default stands. A key that is not in it is an error (a typo must
+// not be taken silently), and so is a value that does not parse. A Config is a value; any thread.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -23,13 +23,10 @@
 
 namespace rayo::base {
 
-enum class SettingKind { kDuration, kSize, kNumber };
-
 struct Setting {
   std::string_view key;
-  SettingKind kind;
-  std::string_view by_default;
-  std::string_view reason;  // why this default
+  std::string_view by_default;  // a span of time, as all settings of this version are
+  std::string_view reason;      // why this default
 };
 
 // Every setting there is, in the order of `rayo config`.
@@ -43,17 +40,16 @@ class Config {
   };
 
   Config();  // the defaults
-  // InvalidArgument: unknown key (the nearest known one is named), or a value that does not parse; NotFound: no such file.
+  // InvalidArgument: unknown key (the nearest known one is named), or a value that does not parse; NotFound:
+  // no such file.
   static StatusOr<Config> read(const Path& toml);
   static StatusOr<Config> parse(std::string_view toml, const std::string& source);
   // What the head sent: keys of a newer version are passed by.
   static Config from_head(const std::map<std::string, std::string>& values);
   std::map<std::string, std::string> values() const;
 
-  // The key stands in the table under that kind: anything else is our own mistake (RAYO_CHECK).
+  // The key stands in the table: anything else is our own mistake (RAYO_CHECK).
   Duration duration(std::string_view key) const;
-  int64_t size(std::string_view key) const;
-  double number(std::string_view key) const;
   const Entry& entry(std::string_view key) const;
 
  private:

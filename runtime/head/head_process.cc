@@ -148,6 +148,9 @@ base::Readiness HeadProcess::start() {
   parts_->run(loop_, settings_.owner_pid);
   base::Readiness ready{.ok = true,
                         .address = parts_->core.address,
+                        .listen = settings_.bind.advertise.empty()
+                                      ? std::string()
+                                      : base::HostPort{settings_.bind.host, parts_->port->port()}.text(),
                         .http = parts_->core.http,
                         .cluster = parts_->foundation.id().hex(),
                         .cluster_name = parts_->foundation.cluster.name(),
