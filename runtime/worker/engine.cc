@@ -10,18 +10,6 @@
 #include "runtime/worker/engine_parts.h"
 
 namespace rayo::worker {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kSpin = 5us;             // longer spins lose more on a shared core than they win
-constexpr auto kNet = 100ms;            // the longest sleep while anything is outstanding
-constexpr auto kLook = 100us;           // at sockets and deadlines, between user calls
-constexpr uint32_t kTurnsPerLook = 64;  // at sockets and deadlines, while rings keep a thread busy
-constexpr uint32_t kRunsPerTurn = 32;   // user calls in a row between two looks at the rings
-
-}  // namespace
-
 Engine::Parts::Parts(Baton& lock, Sink& to, rpc::Doorbell bell, const base::Clock& time)
     : baton(lock), sink(to), doorbell(std::move(bell)), clock(time), peers(to, doorbell) {
   doorbell.set_busy(true);
@@ -140,6 +128,11 @@ bool Engine::Parts::drive(bool (*ready)(void*), void* context, base::TimePoint d
     bool worked = turn();
     if (interrupted.load(std::memory_order_relaxed) && interrupted.exchange(false)) waiters.wake_all();
     if (ready(context)) return true;
+    if (worked && baton.contended()) {  // another thread has something to send
+      baton.unlock();
+      ::sched_yield();
+      baton.lock();
+    }
     if (worked || spin(peer)) continue;
     if (deadline != base::kForever && clock.now() >= deadline) {
       turn_sockets_and_deadlines();  // so that polling with no time to wait gets on too
@@ -237,7 +230,11 @@ void Engine::enter_user(bool maybe_long) {
   if (maybe_long) {
     parts.flush_and_kick();
     parts.doorbell.arm(rpc::Sleeping::kServiceOnly);
-    while (parts.anything()) {
+    for (int turns = 0; parts.anything(); ++turns) {
+      if (turns == kTurnsInARow) {
+        parts.doorbell.wake_service();  // which goes on with it
+        break;
+      }
       parts.turn();
       parts.flush_and_kick();
       parts.doorbell.arm(rpc::Sleeping::kServiceOnly);

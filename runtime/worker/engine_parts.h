@@ -13,6 +13,19 @@
 
 namespace rayo::worker {
 
+// Numbers of the engine, each with its reason.
+inline constexpr auto kSpin =
+    std::chrono::microseconds(5);  // longer ones lose more on a shared core than they win
+inline constexpr auto kNet =
+    std::chrono::milliseconds(100);  // the longest sleep while anything is outstanding
+inline constexpr auto kLook = std::chrono::microseconds(100);  // at sockets and deadlines, between user calls
+inline constexpr uint32_t kTurnsPerLook = 64;                  // the same while rings keep a thread busy
+inline constexpr uint32_t kRunsPerTurn = 32;  // user calls in a row between two looks at the rings
+inline constexpr auto kTick =
+    std::chrono::milliseconds(2);  // until sockets are watched again; between batches of posts
+// Turns in a row before the baton is offered to others: a peer that rings without end must not keep it.
+inline constexpr int kTurnsInARow = 16;
+
 // The thread that moves things while no thread waits. It sleeps on its own eventfd and, by one shot at a
 // time, on the sockets.
 struct ServiceState {
@@ -21,7 +34,8 @@ struct ServiceState {
   base::Fd epoll;
   std::atomic<bool> stopping{false};
   std::atomic<bool> posted{false};  // a post has woken it and it has not yet found the queue empty
-  bool sockets_armed = false;       // under the baton, as all below
+  bool more = false;                // it gave the baton up before it was done; under the baton, as all below
+  bool sockets_armed = false;
   base::TimePoint wakes_at = base::kForever;
 };
 
@@ -52,7 +66,8 @@ struct Engine::Parts {
 
   // ---- the service thread ----
   void serve();  // its whole life
-  void serve_turn();
+  // False: there is more, and others are to have the baton first.
+  bool serve_turn();
   void serve_instead(uint64_t& wakes_seen);
   base::Duration service_span();
   bool run_posts();

@@ -11,6 +11,8 @@ namespace {
 using rpc::FrameHeader;
 using rpc::FrameKind;
 
+// A reader tells of what it has read in steps of 16 KiB, so what looks unread may only be untold.
+constexpr uint64_t kRegardless = 10;
 constexpr size_t kMaxPiece = rpc::kMaxRingFrame - sizeof(FrameHeader);
 
 // A sequence of byte ranges that is cut into pieces.
@@ -99,6 +101,7 @@ void RingPeer::put(const FrameHeader& header, std::span<const Bytes> parts) {
 }
 
 void RingPeer::ring(bool urgent) {
+  rung_regardless_ = 0;
   bell_.ring(my_bit_, urgent, std::exchange(marked_, false));
   kick_ |= urgent;
 }
@@ -144,7 +147,9 @@ void RingPeer::flush() {
 
 void RingPeer::flush_regardless() {
   flush();
-  if (!broken_ && !out_.drained()) bell_.ring_regardless(my_bit_);
+  if (broken_ || out_.drained() || rung_regardless_ >= kRegardless) return;
+  ++rung_regardless_;
+  bell_.ring_regardless(my_bit_);
 }
 
 void RingPeer::kick() {

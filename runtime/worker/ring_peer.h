@@ -71,8 +71,9 @@ class RingPeer {
   uint32_t peer_bit_;
   rpc::FlatBuffer backlog_;  // records
   rpc::FlatBuffer joined_;
-  bool urgent_ = false;  // an urgent frame waits for flush
-  bool marked_ = false;  // published without a look at whether the peer sleeps
+  uint64_t rung_regardless_ = 0;  // times in a row with the same bytes unread
+  bool urgent_ = false;           // an urgent frame waits for flush
+  bool marked_ = false;           // published without a look at whether the peer sleeps
   bool kick_ = false;
   bool asked_ = false;  // for room
   bool broken_ = false;

@@ -16,11 +16,6 @@
 namespace rayo::worker {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto kTick = 2ms;   // until the sockets are watched again, and between two batches of posts
-constexpr auto kNet = 100ms;  // the longest sleep while anything is outstanding
-
 timespec as_timespec(base::Duration span) {
   return {static_cast<time_t>(span.count() / 1'000'000'000), static_cast<long>(span.count() % 1'000'000'000)};
 }
@@ -42,13 +37,15 @@ void Engine::Parts::plan_service() {
 
 // Everything that is there, on behalf of the threads that are in user code; then armed, so that the next
 // urgent frame wakes it.
-void Engine::Parts::serve_turn() {
-  do {
+bool Engine::Parts::serve_turn() {
+  for (int turns = 0; turns < kTurnsInARow; ++turns) {
     turn();
     turn_sockets_and_deadlines();
     flush_and_kick();
     doorbell.arm(rpc::Sleeping::kServiceOnly);
-  } while (anything());
+    if (!anything()) return true;
+  }
+  return false;
 }
 
 // The queue is run to its end before posters are told that the next one has to wake this thread.
@@ -62,9 +59,10 @@ bool Engine::Parts::run_posts() {
 // What one wake-up asks for.
 void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
   doorbell.page().kicked.store(0, std::memory_order_seq_cst);  // before it looks
+  service.more = false;
   run_posts();
   if (!driving) {
-    serve_turn();
+    service.more = !serve_turn();
     watch_sockets();
     return;
   }
@@ -79,12 +77,14 @@ void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
 
 // How long the service thread may sleep; negative: no end.
 base::Duration Engine::Parts::service_span() {
+  if (service.more) return kLook;  // so that those who wait for the baton get it
   base::Duration span{-1};
   if (!service.sockets_armed || service.posted.load()) span = kTick;
   if (span < base::Duration::zero() && !driving && sink.outstanding()) span = kNet;
   service.wakes_at = sink.next_deadline();
   if (service.wakes_at == base::kForever) return span;
-  const base::Duration left = std::max<base::Duration>(service.wakes_at - clock.now(), driving ? kTick : 0ms);
+  const base::Duration left = std::max<base::Duration>(
+      service.wakes_at - clock.now(), driving ? base::Duration(kTick) : base::Duration::zero());
   return span < base::Duration::zero() ? left : std::min(span, left);
 }
 

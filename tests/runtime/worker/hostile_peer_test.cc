@@ -137,6 +137,30 @@ TEST(HostilePeer, AGoodPeerIsServedBesideIt) {
   ::munmap(sweeps, 4096);
 }
 
+// A peer whose bit stands all the time keeps the victim polling, and must not keep it from its own work.
+TEST(HostilePeer, EndlessRingingStarvesNobody) {
+  TestProcess victim, ringer;
+  const Link ring = link(ringer, victim, 0, 0);
+  victim.engine.start_service();
+  auto* page = map_shared<rpc::DoorbellPage>(victim.engine.doorbell().page_fd(), 4096);
+  Child hostile([&] {
+    for (;;) {
+      page->ready[0].fetch_or(1);
+      page->kicked.store(0);
+    }
+  });
+  victim.engine.doorbell().wake_service();
+  const base::TimePoint limit = soon();
+  int runs = 0;
+  std::lock_guard hold(victim.engine.baton());
+  for (; runs < 300 && base::system_clock().now() < limit; ++runs) {
+    victim.engine.run_user(true, [] {});
+    victim.engine.wait_until([] { return false; }, base::system_clock().now() + 100us);
+  }
+  EXPECT_EQ(runs, 300);
+  ::munmap(page, 4096);
+}
+
 // Stopped at every possible point and killed: the survivor learns of it through the closed mark, and is never
 // left asleep.
 TEST(HostilePeer, AKilledPeerIsKnown) {
