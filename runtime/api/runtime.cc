@@ -54,8 +54,7 @@ void check_registry() {
   if (collision.empty()) return;
   throw Invalid({.kind = ErrorKind::kInvalid,
                  .text = base::cat("two functions of this program have one identity: ", collision),
-                 .next_step = "give one of them another name (functions in anonymous namespaces of two files "
-                              "may not share one)"});
+                 .next_step = "give one of them another name, or declare it in one header for both files"});
 }
 
 void finish(bool process_ends) {

@@ -1,8 +1,8 @@
 // What <rayo/internal/registry.h> declares. The list grows before main and at dlopen, from static
 // initialisers of any order: so its head is constant-initialised and it allocates nothing; it is searched
 // through a table made at the first look-up.
-#include <cstring>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include <rayo/internal/registry.h>
@@ -42,13 +42,24 @@ const Function* find_function(uint64_t id) {
   return found == by_id.end() ? nullptr : found->second;
 }
 
+namespace {
+// Static, or in an anonymous namespace: the mangled name does not say of which file.
+bool internal_linkage(std::string_view mangled) {
+  return mangled.find("_ZL") != std::string_view::npos ||
+         mangled.find("_GLOBAL__N_") != std::string_view::npos;
+}
+}  // namespace
+
 std::string registry_collision() {
   std::lock_guard lock(g_lock);
   const auto& by_id = table().by_id;
   for (const Function* f = g_functions; f != nullptr; f = f->next) {
     const Function* first = by_id.at(f->id);
-    if (std::strcmp(first->mangled, f->mangled) != 0)
-      return std::string(first->mangled) + " and " + f->mangled;
+    const std::string_view mangled = f->mangled;
+    if (mangled != first->mangled) return std::string(first->mangled) + " and " + f->mangled;
+    if (f->invoke != first->invoke && internal_linkage(mangled))
+      return std::string(f->name) +
+             ", which two files have for themselves (static, or in an anonymous namespace)";
   }
   return {};
 }

@@ -332,6 +332,31 @@ TEST(InProcessSessionTest, AChildOfForkIsToldSo) {
   rayo::shutdown();
 }
 
+// What two source files do to each other when both have a `static int f()`.
+TEST(InProcessSessionTest, TwoFunctionsOfOneIdentityEndInit) {
+  const pid_t child = fork();  // the registry only grows
+  if (child == 0) {
+    static rayo::internal::Function first{
+        .id = 7, .mangled = "TaskTagIXadL_ZL1fvEEE", .name = "f", .invoke = [](rayo::internal::Invocation&) {
+        }};
+    static rayo::internal::Function second = first;
+    second.invoke = [](rayo::internal::Invocation& call) { call.self = nullptr; };
+    rayo::internal::register_function(first);
+    rayo::internal::register_function(second);
+    int told = 0;
+    try {
+      rayo::init({.in_process = true});
+    } catch (const rayo::Invalid& error) {
+      told = error.text().find("f, which two files") != std::string::npos;
+    }
+    _exit(told);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
 TEST(InProcessSessionTest, ShutdownEndsWhatWaits) {
   rayo::init({.in_process = true});
   auto counter = rayo::spawn<Counter>();
