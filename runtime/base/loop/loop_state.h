@@ -80,7 +80,10 @@ struct TaskGroup::State {
 
 // A fiber in WaitList::wait, on its stack.
 struct Waiter final : Due {
-  void fire() override { wake(false); }
+  // Its time may come when it was woken already and its fiber has not run yet.
+  void fire() override {
+    if (list != nullptr) wake(false);
+  }
   void wake(bool was_notified);
 
   FiberRecord* record = nullptr;
