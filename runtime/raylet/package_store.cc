@@ -18,7 +18,9 @@ namespace {
 
 using base::cat;
 
-constexpr size_t kPiece = 1u << 20;         // of a file on its way
+constexpr size_t kPiece = 1u << 20;                                   // of a file on its way
+constexpr base::Duration kUploadPatience = std::chrono::seconds(20);  // for the driver's node to bring it
+constexpr base::Duration kFetchAgain = std::chrono::milliseconds(30);
 constexpr int64_t kMaxPackage = 4LL << 30;  // bytes of one program
 
 class Hasher {
@@ -204,6 +206,11 @@ base::StatusOr<base::Fd> PackageStore::open(PackageId package, rpc::Channel* hea
                           cat("package ", package.hex(), " is not here and the head is away"));
     entry.fetching = true;
     auto fetched = fetch(package, *head, deadline);
+    // The driver's node may be bringing it to the head at this moment.
+    base::TimePoint patience = std::min(deadline, loop_.deadline(kUploadPatience));
+    while (fetched.code() == absl::StatusCode::kNotFound && loop_.now() < patience &&
+           base::sleep_for(kFetchAgain))
+      fetched = fetch(package, *head, deadline);
     entries_[package].fetching = false;
     changed_.notify_all();
     RAYO_RETURN_IF_ERROR(fetched);

@@ -53,9 +53,10 @@ Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStart
     carry_out();
   });
   jobs.on_end([this](JobId job, const std::string& why) {
+    // First the reason of their end, which is the job's; what the pool says later does not change it.
+    starter_.end_job(job, {proto::DRIVER_GONE, why}, kIdleGrace / 2);
     pool_.close_job(job, failure_of(proto::CANCELLED, why));
     carry_out();
-    starter_.end_job(job, {proto::DRIVER_GONE, why}, kIdleGrace / 2);
   });
 }
 
