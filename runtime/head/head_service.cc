@@ -6,6 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/head/attach_stream.h"
 #include "runtime/head/stop_cluster.h"
+#include "runtime/head/timeouts.h"
 #include "runtime/head/views.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -113,13 +114,20 @@ base::StatusOr<proto::PackageReply> HeadService::receive_package(
       return (*chunk)->last() ? incoming->finish() : base::Status();
     });
     if (!written.ok()) return written;
-    if ((*chunk)->last()) return proto::PackageReply();
+    if ((*chunk)->last()) {
+      package_came_.notify_all();
+      return proto::PackageReply();
+    }
   }
 }
 
 base::Status HeadService::send_package(const proto::FetchPackageRequest& request,
                                        rpc::MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& stream) {
   auto id = rpc::from_proto<PackageId>(request.package());
+  // A node may be asked to run a program that the driver's node is still sending.
+  for (auto until = base::current_loop()->deadline(kPackageAwaited); !packages_.has(id);) {
+    if (!package_came_.wait(until)) break;
+  }
   RAYO_ASSIGN_OR_RETURN(auto file, packages_.open(id));
   proto::PackageChunk chunk;
   *chunk.mutable_package() = request.package();

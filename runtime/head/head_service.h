@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "runtime/base/loop/blocking.h"
+#include "runtime/base/loop/event.h"
 #include "runtime/head/core.h"
 #include "runtime/head/package_store.h"
 #include "runtime/head/raylet_calls.h"
@@ -37,6 +38,7 @@ class HeadService {
   Relay relay_{core_};
   RayletCalls raylets_;
   PackageStore packages_;
+  base::WaitList package_came_;
   base::WorkThreads disk_{"packages", 1};
   std::function<void()> stopped_;
 };

@@ -46,6 +46,8 @@ constexpr size_t kEndedJobs = 1'000;
 constexpr size_t kEvents = 1'000;
 constexpr size_t kEventBytes = 256u << 10;
 constexpr size_t kEventsInStatus = 20;
+// How long a node that asks for a program waits for it to come from the driver's node: 100 MB over a slow link.
+constexpr base::Duration kPackageAwaited = 20s;
 // One value in the key-value table.
 constexpr size_t kKeyValueBytes = 1u << 20;
 
