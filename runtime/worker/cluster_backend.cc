@@ -398,7 +398,8 @@ std::vector<NodeRecord> ClusterBackend::nodes() {
   proto::ToRaylet message;
   message.mutable_list_nodes();
   std::vector<NodeRecord> out;
-  for (const proto::NodeInfo& info : ask(message, kControlTimeout).nodes_reply().nodes()) out.push_back(node_record(info));
+  const proto::ToWorker answer = ask(message, kControlTimeout);
+  for (const proto::NodeInfo& info : answer.nodes_reply().nodes()) out.push_back(node_record(info));
   return out;
 }
 
