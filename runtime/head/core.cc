@@ -42,7 +42,7 @@ void Core::restore(const std::vector<Row>& rows) {
       if (job.ParseFromString(row.value)) state.jobs.restore(std::move(job));
     } else if (row.table == "nodes") {
       proto::Register registering;
-      if (registering.mutable_node()->ParseFromString(row.value)) state.nodes.put(registering, state.now());
+      if (registering.ParseFromString(row.value)) state.nodes.put(registering, state.now());
     } else if (row.table == "key_value") {
       key_value.restore(row.key, row.value);
     }

@@ -1,5 +1,6 @@
 // rayo-head --settings FILE --ready-fd N: the head of a cluster, started by `rayo start --head` under a keeper.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
+  ::umask(077);
   base::init_log("head");
   auto settings = base::read_head_settings(arguments.settings);
   if (!settings.ok()) {

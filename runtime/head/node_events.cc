@@ -14,8 +14,11 @@ std::string node_text(const proto::NodeInfo& info) {
   return cat("node ", info.hostname(), " (", short_hex(info.node()), ", ", info.address(), ")");
 }
 
-void save(const proto::NodeInfo& info, Outcome& out) {
-  out.persist.put("nodes", rpc::from_proto<NodeId>(info.node()).hex(), info.SerializeAsString());
+// With its incarnation, so that a raylet that outlives a head is known by the next one.
+void save(proto::Register registering, Outcome& out) {
+  registering.clear_actors();
+  auto id = rpc::from_proto<NodeId>(registering.node().node());
+  out.persist.put("nodes", id.hex(), registering.SerializeAsString());
 }
 
 }  // namespace
@@ -42,7 +45,7 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
   if (arrival != NodeTable::Arrival::kSameLife) {
     state_.events.add(state_.now_us(), "info", cat(node_text(registering.node()), " joined"));
   }
-  save(registering.node(), out);
+  save(registering, out);
   tell_state(id, out);
   for (const auto& [other, node] : state_.nodes.all()) *reply.add_nodes() = state_.nodes.describe(node, state_.now());
   placer_.pump(out);

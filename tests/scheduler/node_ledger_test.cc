@@ -1,9 +1,8 @@
-// What a user loses if these fail: two actors share a GPU that only one may have, or a node slowly runs out of resources that
-// nobody uses.
+// What a user loses if these fail: two actors share a GPU that only one may have, or a node slowly runs out
+// of resources that nobody uses.
 #include "scheduler/node_ledger.h"
 
 #include <gtest/gtest.h>
-
 #include <random>
 
 #include "runtime/base/ids.h"
@@ -14,7 +13,9 @@ namespace {
 constexpr int64_t kGiB = 1LL << 30;
 
 LeaseId lease(uint64_t n) { return {1, n}; }
-Demand gpus(double n, int64_t memory = 0) { return {.resources = {{"gpu", Amount::of(n)}}, .gpu_memory_bytes = memory}; }
+Demand gpus(double n, int64_t memory = 0) {
+  return {.resources = {{"gpu", Amount::of(n)}}, .gpu_memory_bytes = memory};
+}
 
 NodeLedger two_gpus() {
   return NodeLedger(Capacity({{"cpu", Amount::of(8)}}, {{"GPU-a", 80 * kGiB}, {"GPU-b", 80 * kGiB}}));
@@ -81,7 +82,8 @@ TEST(NodeLedger, GpuMemoryIsCountedPerDevice) {
 TEST(NodeLedger, FiguresAreTotalsWhereItNeverFits) {
   auto ledger = two_gpus();
   EXPECT_FALSE(ledger.capacity().could_ever(gpus(4)));
-  EXPECT_EQ(ledger.capacity().why_not(gpus(4))[0].text, "4 GPU do not fit: the node has in all, per device = 1, 1");
+  EXPECT_EQ(ledger.capacity().why_not(gpus(4))[0].text,
+            "4 GPU do not fit: the node has in all, per device = 1, 1");
   Demand cpus{.resources = {{"cpu", Amount::of(64)}}};
   EXPECT_EQ(ledger.capacity().why_not(cpus)[0].text, "64 CPU does not fit: the node has 8 in all");
 }
@@ -136,18 +138,27 @@ TEST(NodeLedger, SumsHoldAfterTenThousandRandomSteps) {
   for (int step = 0; step < 10'000; ++step) {
     auto id = lease(pick(40));
     switch (pick(4)) {
-      case 0: case 1: {
+      case 0:
+      case 1: {
         Demand ask{.resources = {{"cpu", Amount{static_cast<int64_t>(pick(20'000))}}}};
-        if (pick(2)) ask.resources.set("gpu", pick(3) ? Amount{static_cast<int64_t>(pick(10'000))} : Amount::of(1 + pick(2)));
+        if (pick(2))
+          ask.resources.set("gpu",
+                            pick(3) ? Amount{static_cast<int64_t>(pick(10'000))} : Amount::of(1 + pick(2)));
         if (pick(3) == 0) ask.gpu_memory_bytes = static_cast<int64_t>(pick(30)) * kGiB;
         if (pick(4) == 0) ask.resources.set("tpu", Amount::of(0.7));
         bool fits = ledger.capacity().fits(ask) || ledger.find(id);
         ASSERT_EQ(ledger.acquire(id, ask) != nullptr, fits);
-        if (!fits) { ASSERT_FALSE(ledger.capacity().why_not(ask).empty()); }
+        if (!fits) {
+          ASSERT_FALSE(ledger.capacity().why_not(ask).empty());
+        }
         break;
       }
-      case 2: ledger.release(id); break;
-      case 3: pick(2) ? ledger.lend_cpu(id) : static_cast<void>(ledger.take_back_cpu(id)); break;
+      case 2:
+        ledger.release(id);
+        break;
+      case 3:
+        pick(2) ? ledger.lend_cpu(id) : static_cast<void>(ledger.take_back_cpu(id));
+        break;
     }
     check_sums(ledger);
     if (HasFatalFailure()) FAIL() << "step " << step;

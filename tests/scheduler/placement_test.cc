@@ -1,18 +1,20 @@
-// What a user loses if these fail: work waits although a node has room, runs on a node it was kept from, or waits without a
-// word why.
+// What a user loses if these fail: work waits although a node has room, runs on a node it was kept from, or
+// waits without a word why.
 #include "scheduler/placement.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
+#include <gtest/gtest.h>
 
 namespace rayo::scheduler {
 namespace {
 
 ViewNode node(uint64_t n, double cpus, int gpus = 0) {
   std::vector<Device> devices;
-  for (int i = 0; i < gpus; ++i) devices.push_back({"gpu-" + std::to_string(n) + "-" + std::to_string(i), 80LL << 30});
-  return {.id = {n, n}, .name = "host" + std::to_string(n), .capacity = Capacity({{"cpu", Amount::of(cpus)}}, devices)};
+  for (int i = 0; i < gpus; ++i)
+    devices.push_back({"gpu-" + std::to_string(n) + "-" + std::to_string(i), 80LL << 30});
+  return {.id = {n, n},
+          .name = "host" + std::to_string(n),
+          .capacity = Capacity({{"cpu", Amount::of(cpus)}}, devices)};
 }
 Demand cpu(double n) { return {.resources = {{"cpu", Amount::of(n)}}}; }
 Demand gpu(double n) { return {.resources = {{"gpu", Amount::of(n)}}}; }
@@ -96,7 +98,11 @@ TEST(Placement, LabelsBindAndSaySo) {
   fast.labels = {{"disk", "nvme"}};
   view.put(fast);
   view.put(node(2, 4));
-  auto wants = [](LabelRule rule) { auto ask = cpu(1); ask.labels = {std::move(rule)}; return ask; };
+  auto wants = [](LabelRule rule) {
+    auto ask = cpu(1);
+    ask.labels = {std::move(rule)};
+    return ask;
+  };
   EXPECT_EQ(place(wants({"disk", {"nvme", "ssd"}}), view, {}), NodeId(1, 1));
   EXPECT_EQ(place(wants({"disk", {"nvme"}, true}), view, {}), NodeId(2, 2));
   EXPECT_EQ(place(wants({"disk", {}}), view, {}), NodeId(1, 1));

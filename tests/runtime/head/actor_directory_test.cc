@@ -1,5 +1,5 @@
-// What a user loses if these fail: two actors answer to one name, a dead actor keeps its name for ever, or a message of an old
-// life changes the new one. Numbers are the invariants of runtime/head/actor_directory.h.
+// What a user loses if these fail: two actors answer to one name, a dead actor keeps its name for ever, or a
+// message of an old life changes the new one. Numbers are the invariants of runtime/head/actor_directory.h.
 #include "runtime/head/actor_directory.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,8 @@ struct Fixture : ::testing::Test {
   }
   proto::ActorState state(ActorId id) { return actors.find(id)->info.state(); }
   bool erased(const std::string& table) {
-    return std::ranges::any_of(changes.persist.writes(), [&](const Write& w) { return w.table == table && !w.value; });
+    return std::ranges::any_of(changes.persist.writes(),
+                               [&](const Write& w) { return w.table == table && !w.value; });
   }
 };
 
@@ -180,7 +181,14 @@ TEST_F(ActorDirectoryTest, AConstructorCutShortByALostNodeRunsElsewhere) {
   actors.node_died(kNode, death_record(proto::NODE_LOST, kNode, "lost", 5), 5, changes);
   EXPECT_EQ(state(id), proto::DEAD);  // its only handle was on that node, too
   auto kept = make(2);
-  actors.handles(kOther, [&] { proto::ActorHandles h; rpc::to_proto(kept, h.add_held()); return h; }(), 6, changes);
+  actors.handles(
+      kOther,
+      [&] {
+        proto::ActorHandles h;
+        rpc::to_proto(kept, h.add_held());
+        return h;
+      }(),
+      6, changes);
   actors.start(kept, kNode, 6, changes);
   actors.node_died(kNode, death_record(proto::NODE_LOST, kNode, "lost", 7), 7, changes);
   EXPECT_EQ(state(kept), proto::PENDING);

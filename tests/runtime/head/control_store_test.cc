@@ -1,12 +1,12 @@
-// What a user loses if these fail: names and actors that the cluster promised to remember. One conformance test for every store.
+// What a user loses if these fail: names and actors that the cluster promised to remember. One conformance
+// test for every store.
 #include "runtime/head/control_store.h"
-
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 #include "runtime/head/memory_store.h"
@@ -27,12 +27,13 @@ struct Kind {
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Kind memory() {
-  return {"memory",
-          [](ControlStore& s) {
-            static_cast<MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
-          },
-          [](ControlStore& s) { static_cast<MemoryStore&>(s).fail_with({}); },
-          [](const base::Path&) { return std::make_unique<MemoryStore>(); }};
+  return {
+      "memory",
+      [](ControlStore& s) {
+        static_cast<MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
+      },
+      [](ControlStore& s) { static_cast<MemoryStore&>(s).fail_with({}); },
+      [](const base::Path&) { return std::make_unique<MemoryStore>(); }};
 }
 
 Kind sqlite() {
@@ -67,7 +68,9 @@ TEST_P(ControlStoreTest, KeepsWhatWasPutSortedByTableAndKey) {
   batch.put("actors", "2", "two");
   batch.put("actors", "1", "");
   ASSERT_TRUE(store->apply(batch).ok());
-  EXPECT_EQ(rows(), (std::vector<Row>{{"actors", "1", ""}, {"actors", "2", "two"}, {"names", std::string("a\0b", 3), "x"}}));
+  EXPECT_EQ(rows(),
+            (std::vector<Row>{
+                {"actors", "1", ""}, {"actors", "2", "two"}, {"names", std::string("a\0b", 3), "x"}}));
 }
 
 TEST_P(ControlStoreTest, LaterWritesOfABatchWin) {
@@ -118,7 +121,8 @@ TEST(SqliteStore, AcknowledgedRowsSurviveKillMinusNine) {
     }
   }
   int acknowledged = -1;
-  for (int n = 0; n < 100; ++n) ASSERT_EQ(read(pipe_fds[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
+  for (int n = 0; n < 100; ++n)
+    ASSERT_EQ(read(pipe_fds[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(pipe_fds[0]);

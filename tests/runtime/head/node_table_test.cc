@@ -1,5 +1,5 @@
-// What a user loses if these fail: a node that only stuttered is declared dead, a dead one is waited for, or the same CPUs are
-// given away twice. Numbers are the invariants of runtime/head/node_table.h.
+// What a user loses if these fail: a node that only stuttered is declared dead, a dead one is waited for, or
+// the same CPUs are given away twice. Numbers are the invariants of runtime/head/node_table.h.
 #include "runtime/head/node_table.h"
 
 #include <gtest/gtest.h>
@@ -142,7 +142,8 @@ TEST_F(NodeTableTest, DevicesOfTheReportAreWhatPlacementSees) {
     auto* device = report.add_devices();
     device->set_uuid("GPU-" + std::to_string(i));
     device->set_state(i == 0 ? "ok" : "hot");
-    rpc::lease_figures_to_proto({.uuid = device->uuid(), .memory_bytes = 80, .used_units = 6000, .used_memory_bytes = 20}, device);
+    rpc::lease_figures_to_proto(
+        {.uuid = device->uuid(), .memory_bytes = 80, .used_units = 6000, .used_memory_bytes = 20}, device);
   }
   nodes.report(id, report);
   const auto& capacity = nodes.view().find(id)->capacity;

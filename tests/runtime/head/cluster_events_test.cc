@@ -1,0 +1,311 @@
+// What a user loses if these fail: an actor that waits for ever without a word, a task that is never placed,
+// or the remains of a driver that is gone.
+#include <gtest/gtest.h>
+
+#include "runtime/head/actor_requests.h"
+#include "runtime/head/node_events.h"
+#include "runtime/head/views.h"
+#include "runtime/rpc/proto_demand.h"
+#include "tests/testkit/manual_clock.h"
+
+namespace rayo::head {
+namespace {
+
+using base::Amount;
+using base::Resources;
+
+const JobId kJob{9, 9};
+
+struct ClusterEvents : ::testing::Test {
+  testkit::ManualClock clock;
+  ClusterState state{clock};
+  Placer placer{state};
+  NodeEvents nodes{state, placer};
+  ActorRequests actors{state, placer};
+  Outcome out;
+
+  static NodeId id(uint64_t n) { return {n, n}; }
+
+  proto::Registered attach(uint64_t n, Resources total, std::map<std::string, std::string> labels = {}) {
+    proto::Register registering;
+    auto* node = registering.mutable_node();
+    rpc::to_proto(id(n), node->mutable_node());
+    node->set_hostname("host" + std::to_string(n));
+    for (const auto& [key, value] : labels) (*node->mutable_labels())[key] = value;
+    for (int i = 0; i < total.get("gpu").units / Amount::kScale; ++i) {
+      auto* device = node->add_devices();
+      device->set_uuid("GPU-" + std::to_string(n) + "-" + std::to_string(i));
+      device->set_free_units(Amount::kScale);
+    }
+    *node->mutable_total() = rpc::to_proto(total);
+    *node->mutable_free() = node->total();
+    registering.set_incarnation(1);
+    return nodes.attach(registering, out);
+  }
+  void start_job(uint64_t on) {
+    proto::NodeUp up;
+    rpc::to_proto(kJob, up.mutable_job()->mutable_job());
+    nodes.message(id(on), up, out);
+  }
+  ActorId create(uint64_t n, Resources resources, int64_t timeout_ms = 60'000, const std::string& name = "") {
+    proto::CreateActor request;
+    auto* spec = request.mutable_spec();
+    rpc::to_proto(ActorId{n, n}, spec->mutable_actor());
+    rpc::to_proto(kJob, spec->mutable_job());
+    spec->set_class_name("Counter");
+    spec->set_name(name);
+    *spec->mutable_demand()->mutable_resources() = rpc::to_proto(resources);
+    spec->mutable_demand()->set_schedule_timeout_ms(timeout_ms);
+    EXPECT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
+    actors.admit({n, n}, out);
+    return {n, n};
+  }
+  proto::ActorState state_of(ActorId actor) { return state.actors.find(actor)->info.state(); }
+  void say(uint64_t from, ActorId actor, proto::ActorState said) {
+    proto::NodeUp up;
+    *up.mutable_actor() = state.actors.find(actor)->info;
+    up.mutable_actor()->set_state(said);
+    rpc::to_proto(id(from), up.mutable_actor()->mutable_address()->mutable_node());
+    nodes.message(id(from), up, out);
+  }
+  void beat(uint64_t n) {
+    proto::BeatRequest request;
+    rpc::to_proto(id(n), request.mutable_node());
+    request.set_incarnation(1);
+    nodes.beat(request, out);
+  }
+  void pass(base::Duration span, std::vector<uint64_t> beating = {1, 2}) {
+    for (base::Duration gone{}; gone < span; gone += kTick) {
+      clock.advance(kTick);
+      for (auto n : beating) beat(n);
+      nodes.tick(out);
+    }
+  }
+  template <class F>
+  std::vector<proto::NodeDown> sent(NodeId to, F has) {
+    std::vector<proto::NodeDown> found;
+    for (const auto& send : out.sends) {
+      if (send.to == to && (send.message.*has)()) found.push_back(send.message);
+    }
+    return found;
+  }
+};
+
+TEST_F(ClusterEvents, AnActorIsStartedWhereItFitsAndItsWatchersAreTold) {
+  attach(1, {{"cpu", Amount::of(1)}});
+  attach(2, {{"cpu", Amount::of(8)}});
+  auto actor = create(1, {{"cpu", Amount::of(4)}});
+  auto starts = sent(id(2), &proto::NodeDown::has_start_actor);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_GT(starts[0].request(), 0u);
+  EXPECT_EQ(starts[0].start_actor().incarnation(), 1u);
+  proto::WatchActor watch;
+  rpc::to_proto(actor, watch.mutable_actor());
+  EXPECT_EQ(actors.watch(id(1), watch).actor().state(), proto::STARTING);
+  say(2, actor, proto::ALIVE);
+  auto told = sent(id(1), &proto::NodeDown::has_actor);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].actor().state(), proto::ALIVE);
+}
+
+TEST_F(ClusterEvents, WhatNobodyCouldEverHoldIsToldAfterASecondAndGivenUpAtItsTimeout) {
+  attach(1, {{"cpu", Amount::of(8)}});
+  start_job(1);
+  auto actor = create(1, {{"gpu", Amount::of(3)}}, 2000);
+  EXPECT_EQ(state_of(actor), proto::PENDING);
+  pass(900ms);
+  EXPECT_TRUE(sent(id(1), &proto::NodeDown::has_notice).empty());
+  pass(200ms);
+  auto notices = sent(id(1), &proto::NodeDown::has_notice);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].notice().notice().text().find("3 GPU do not fit: the node has no GPU"),
+            std::string::npos)
+      << notices[0].notice().notice().text();
+  pass(1s);
+  EXPECT_EQ(state_of(actor), proto::DEAD);
+  const auto& why = state.actors.find(actor)->info.failure();
+  EXPECT_EQ(why.kind(), proto::UNSCHEDULABLE);
+  EXPECT_NE(why.text().find("insufficient_gpu"), std::string::npos);
+}
+
+TEST_F(ClusterEvents, WhatWillFitOneDayWaitsWithoutLimitButWithAReason) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  create(1, {{"cpu", Amount::of(2)}});
+  auto second = create(2, {{"cpu", Amount::of(2)}}, 1000);
+  pass(5s);
+  EXPECT_EQ(state_of(second), proto::PENDING);
+  auto status = status_of(state);
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).reasons(0).text(), "2 CPU does not fit: 0 of 2 free");
+  EXPECT_EQ(status.pending(0).examples(0), second.hex());
+  auto why = why_of(state, second.hex().substr(0, 20));
+  EXPECT_EQ(why.kind(), "actor");
+  EXPECT_EQ(why.reasons(0).code(), "insufficient_cpu");
+}
+
+TEST_F(ClusterEvents, TwoNodesOfTwoGpusTakeFourActorsOfSixTenths) {
+  for (uint64_t n : {1, 2}) attach(n, {{"cpu", Amount::of(8)}, {"gpu", Amount::of(2)}});
+  for (uint64_t n = 1; n <= 5; ++n) create(n, {{"gpu", Amount::of(0.6)}});
+  EXPECT_EQ(state.actors.counts().starting, 4);
+  EXPECT_EQ(state.actors.counts().pending, 1);
+  EXPECT_EQ(status_of(state).pending(0).reasons(0).text(),
+            "0.6 GPU does not fit: free per device = 0.4, 0.4");
+}
+
+TEST_F(ClusterEvents, ARefusedStartGoesToAnotherNode) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  auto actor = create(1, {{"cpu", Amount::of(1)}});
+  uint64_t first = state.actors.find(actor)->node.low;
+  say(first, actor, proto::PENDING);
+  EXPECT_EQ(state_of(actor), proto::STARTING);
+  EXPECT_NE(state.actors.find(actor)->node.low, first);
+}
+
+TEST_F(ClusterEvents, ANodeThatDiesTakesItsActorsAndItsDriversJobs) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  start_job(2);
+  auto actor = create(1, {{"cpu", Amount::of(1)}});
+  pass(11s, {1});
+  EXPECT_FALSE(state.nodes.find(id(2)));
+  EXPECT_EQ(state_of(actor), proto::DEAD);
+  EXPECT_TRUE(state.jobs.ended(kJob));
+  auto told = sent({}, &proto::NodeDown::has_node);
+  EXPECT_EQ(told.back().node().state(), "dead");
+  EXPECT_EQ(told.back().node().death().kind(), proto::NODE_LOST);
+  auto jobs = sent({}, &proto::NodeDown::has_job);
+  EXPECT_EQ(jobs.back().job().state(), "ended");
+  EXPECT_EQ(why_of(state, id(2).hex()).state(), "dead");
+}
+
+TEST_F(ClusterEvents, ADriversEndLeavesNoActorAndNoAsk) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  start_job(1);
+  auto running = create(1, {{"cpu", Amount::of(4)}}, 60'000, "hits");
+  auto waiting = create(2, {{"cpu", Amount::of(4)}});
+  say(1, running, proto::ALIVE);
+  proto::PlaceLeasesRequest ask;
+  rpc::to_proto(kJob, ask.mutable_job());
+  *ask.mutable_demand()->mutable_resources() = rpc::to_proto(Resources{{"cpu", Amount::of(4)}});
+  placer.ask_leases(ask, out);
+  proto::NodeUp up;
+  rpc::to_proto(kJob, up.mutable_job()->mutable_job());
+  up.mutable_job()->set_ended(true);
+  for (int twice = 0; twice < 2; ++twice) nodes.message(id(1), up, out);
+  EXPECT_EQ(state_of(running), proto::DEAD);
+  EXPECT_EQ(state_of(waiting), proto::DEAD);
+  EXPECT_EQ(state.actors.find(running)->info.death().kind(), proto::DRIVER_GONE);
+  EXPECT_EQ(sent(id(1), &proto::NodeDown::has_end_actor).size(), 1u);
+  EXPECT_TRUE(state.queue.empty());
+  ASSERT_EQ(out.answers.size(), 1u);
+  EXPECT_TRUE(out.answers[0].reply.has_failure());
+  EXPECT_FALSE(state.actors.named("", "hits"));
+}
+
+proto::PlaceLeasesRequest ask_for(int count, double cpus) {
+  proto::PlaceLeasesRequest ask;
+  rpc::to_proto(NodeId{1, 1}, ask.mutable_node());
+  rpc::to_proto(ProcessId{7, 7}, ask.mutable_process());
+  *ask.mutable_demand()->mutable_resources() = rpc::to_proto(Resources{{"cpu", Amount::of(cpus)}});
+  ask.set_count(count);
+  ask.set_what("half");
+  return ask;
+}
+
+TEST_F(ClusterEvents, LeasesAreGrantedByTheNodeThatHasRoom) {
+  attach(1, {{"cpu", Amount::of(1)}});
+  attach(2, {{"cpu", Amount::of(6)}});
+  auto ticket = placer.ask_leases(ask_for(10, 2), out);
+  auto grants = sent(id(2), &proto::NodeDown::has_grant);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].grant().count(), 3);
+  proto::NodeUp up;
+  up.set_request(grants[0].request());
+  for (uint64_t n = 1; n <= 3; ++n)
+    rpc::to_proto(LeaseId{n, n}, up.mutable_grant_reply()->add_leases()->mutable_lease());
+  nodes.message(id(2), up, out);
+  ASSERT_EQ(out.answers.size(), 1u);
+  EXPECT_EQ(out.answers[0].ticket, ticket);
+  EXPECT_EQ(out.answers[0].reply.leases_size(), 3);
+  nodes.message(id(2), up, out);  // twice: nobody waits for these any more, and they go back
+  EXPECT_EQ(out.answers.size(), 1u);
+  EXPECT_EQ(sent(id(2), &proto::NodeDown::has_end_lease).size(), 3u);
+}
+
+TEST_F(ClusterEvents, AnEmptyGrantIsAskedOfAnotherNode) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  attach(2, {{"cpu", Amount::of(2)}});
+  placer.ask_leases(ask_for(1, 2), out);
+  NodeId first = sent(id(1), &proto::NodeDown::has_grant).empty() ? id(2) : id(1);
+  proto::NodeUp up;
+  up.set_request(sent(first, &proto::NodeDown::has_grant)[0].request());
+  up.mutable_grant_reply();
+  nodes.message(first, up, out);
+  EXPECT_EQ(sent(id(3 - first.low), &proto::NodeDown::has_grant).size(), 1u);
+  EXPECT_TRUE(out.answers.empty());
+}
+
+TEST_F(ClusterEvents, ARepeatedAskKeepsItsPlaceAndAnUnaskedOneIsDropped) {
+  attach(1, {{"cpu", Amount::of(1)}});
+  auto ticket = placer.ask_leases(ask_for(1, 8), out);
+  EXPECT_EQ(placer.ask_leases(ask_for(5, 8), out), ticket);
+  EXPECT_EQ(state.queue.find(ticket)->count, 5);
+  state.queue.find(ticket)->asked_until = clock.now() + kLeaseAskHolds;
+  pass(kLeaseAskHolds + kTick, {1});
+  EXPECT_TRUE(state.queue.empty());
+}
+
+TEST_F(ClusterEvents, ANewLifeOfANodeLosesWhatTheOldOneRan) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  auto actor = create(1, {{"cpu", Amount::of(1)}}, 60'000, "hits");
+  say(1, actor, proto::ALIVE);
+  proto::Register again;
+  rpc::to_proto(id(1), again.mutable_node()->mutable_node());
+  again.set_incarnation(2);
+  EXPECT_FALSE(nodes.attach(again, out).has_failure());
+  EXPECT_EQ(state_of(actor), proto::DEAD);
+  again.set_incarnation(1);
+  EXPECT_TRUE(nodes.attach(again, out).has_failure());
+}
+
+TEST_F(ClusterEvents, ANodeThatLeavesIsNoError) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  proto::NodeUp up;
+  up.mutable_leave()->set_reason("rayo stop");
+  nodes.message(id(1), up, out);
+  nodes.message(id(1), up, out);
+  EXPECT_FALSE(state.nodes.find(id(1)));
+  ASSERT_EQ(state.nodes.dead().size(), 1u);
+  EXPECT_EQ(state.nodes.dead()[0].death().kind(), proto::STOPPED);
+  EXPECT_EQ(state.events.events().back().severity(), "info");
+}
+
+TEST_F(ClusterEvents, TheTaskBacklogOfRayletsIsShownWithReasons) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  proto::NodeUp up;
+  *up.mutable_resources()->mutable_total() = rpc::to_proto(Resources{{"cpu", Amount::of(2)}});
+  auto* pending = up.mutable_resources()->add_pending();
+  pending->set_kind("task");
+  pending->set_count(7);
+  *pending->mutable_demand()->mutable_resources() = rpc::to_proto(Resources{{"tpu", Amount::of(1)}});
+  nodes.message(id(1), up, out);
+  auto status = status_of(state);
+  ASSERT_EQ(status.pending_size(), 1);
+  EXPECT_EQ(status.pending(0).count(), 7);
+  EXPECT_EQ(status.pending(0).reasons(0).code(), "insufficient_resource");
+}
+
+TEST_F(ClusterEvents, WhatIsUnknownIsSaidSo) {
+  EXPECT_TRUE(why_of(state, "0123456789").has_failure());
+  EXPECT_TRUE(list_of(state, "unicorns").has_failure());
+  proto::KillActor kill;
+  rpc::to_proto(ActorId{5, 5}, kill.mutable_actor());
+  EXPECT_EQ(actors.kill(kill, out).failure().kind(), proto::ACTOR_DIED);
+  proto::FindActor find;
+  find.set_name("nobody");
+  EXPECT_EQ(actors.find(id(1), find).failure().kind(), proto::INVALID);
+}
+
+}  // namespace
+}  // namespace rayo::head

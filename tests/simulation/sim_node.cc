@@ -1,0 +1,172 @@
+#include "tests/simulation/sim_node.h"
+
+#include "runtime/rpc/proto_demand.h"
+
+namespace rayo::simulation {
+
+using scheduler::NodeLedger;
+
+void SimNode::crash() {
+  break_stream();
+  up_ = false;
+  running_.clear();
+  granted_.clear();
+  ledger_ = NodeLedger(empty_);
+  applied_ = 0;
+}
+
+void SimNode::start_again() {
+  up_ = true;
+  partitioned_ = false;
+  ++incarnation_;
+}
+
+void SimNode::break_stream() {
+  connected_ = false;
+  inbox.clear();
+  outbox.clear();
+}
+
+proto::ActorInfo SimNode::info_of(ActorId id, const Running& running) const {
+  proto::ActorInfo info;
+  rpc::to_proto(id, info.mutable_actor());
+  info.set_incarnation(running.incarnation);
+  info.set_state(running.alive ? proto::ALIVE : proto::STARTING);
+  rpc::to_proto(id_, info.mutable_address()->mutable_node());
+  return info;
+}
+
+proto::Register SimNode::register_message() const {
+  proto::Register out;
+  auto* node = out.mutable_node();
+  rpc::to_proto(id_, node->mutable_node());
+  node->set_hostname("sim" + std::to_string(id_.low));
+  *node->mutable_total() = rpc::to_proto(ledger_.capacity().total());
+  *node->mutable_free() = rpc::to_proto(ledger_.capacity().free());
+  for (const auto& device : ledger_.capacity().devices()) {
+    auto* said = node->add_devices();
+    said->set_uuid(device.uuid);
+    rpc::lease_figures_to_proto(device, said);
+  }
+  out.set_incarnation(incarnation_);
+  for (const auto& [id, running] : running_) *out.add_actors() = info_of(id, running);
+  return out;
+}
+
+void SimNode::say_dead(ActorId id, const Running& running, proto::DeathKind kind) {
+  proto::NodeUp up;
+  auto info = info_of(id, running);
+  info.set_state(proto::DEAD);
+  info.mutable_death()->set_kind(kind);
+  *up.mutable_actor() = std::move(info);
+  if (connected_) outbox.push_back(std::move(up));
+}
+
+bool SimNode::kill_one(uint64_t pick) {
+  if (running_.empty()) return false;
+  auto at = std::next(running_.begin(), static_cast<std::ptrdiff_t>(pick % running_.size()));
+  auto [id, running] = *at;
+  running_.erase(at);
+  ledger_.release(running.lease);
+  changed_ = true;
+  say_dead(id, running, proto::SIGNAL);
+  return true;
+}
+
+void SimNode::handle_one() {
+  if (inbox.empty()) return;
+  auto down = std::move(inbox.front());
+  inbox.pop_front();
+  if (down.has_start_actor()) start_actor(down);
+  if (down.has_end_actor()) end_actor(down.end_actor());
+  if (down.has_grant()) grant(down);
+  if (down.has_end_lease()) end_lease(rpc::from_proto<LeaseId>(down.end_lease().lease()));
+}
+
+void SimNode::start_actor(const proto::NodeDown& down) {
+  const auto& start = down.start_actor();
+  auto id = rpc::from_proto<ActorId>(start.spec().actor());
+  applied_ = std::max(applied_, down.request());
+  changed_ = true;
+  auto known = running_.find(id);
+  if (known != running_.end() && known->second.incarnation == start.incarnation()) return;  // told twice
+  Running running{start.incarnation(), rpc::from_proto<LeaseId>(start.lease()), false};
+  if (ledger_.acquire(running.lease, rpc::from_proto(start.spec().demand()))) {
+    running_.insert_or_assign(id, running);
+    return;
+  }
+  proto::NodeUp up;
+  *up.mutable_actor() = info_of(id, running);
+  up.mutable_actor()->set_state(proto::PENDING);
+  up.mutable_actor()->add_reasons()->set_code("insufficient_cpu");
+  if (connected_) outbox.push_back(std::move(up));
+}
+
+void SimNode::end_actor(const proto::EndActor& order) {
+  auto found = running_.find(rpc::from_proto<ActorId>(order.actor()));
+  if (found == running_.end() || found->second.incarnation != order.incarnation()) return;
+  auto [id, running] = *found;
+  running_.erase(found);
+  ledger_.release(running.lease);
+  changed_ = true;
+  say_dead(id, running, proto::KILLED);
+}
+
+void SimNode::grant(const proto::NodeDown& down) {
+  proto::NodeUp up;
+  up.set_request(down.request());
+  applied_ = std::max(applied_, down.request());
+  changed_ = true;
+  for (int i = 0; i < down.grant().count(); ++i) {
+    LeaseId lease{id_.low, (incarnation_ << 32) + ++leases_made_};
+    if (!ledger_.acquire(lease, rpc::from_proto(down.grant().demand()))) break;
+    granted_.emplace(lease, rpc::from_proto<ProcessId>(down.grant().requester()));
+    rpc::to_proto(lease, up.mutable_grant_reply()->add_leases()->mutable_lease());
+  }
+  up.mutable_grant_reply();
+  if (connected_) outbox.push_back(std::move(up));
+}
+
+void SimNode::end_lease(LeaseId lease) {
+  if (granted_.erase(lease) == 0) return;
+  ledger_.release(lease);
+  changed_ = true;
+}
+
+void SimNode::expire_leases() {
+  while (!granted_.empty()) end_lease(granted_.begin()->first);
+}
+
+void SimNode::construct_one(bool fails) {
+  for (auto& [id, running] : running_) {
+    if (running.alive) continue;
+    if (fails) {
+      auto copy = running;
+      ledger_.release(copy.lease);
+      changed_ = true;
+      say_dead(id, copy, proto::START_FAILED);
+      running_.erase(id);
+      return;
+    }
+    running.alive = true;
+    proto::NodeUp up;
+    *up.mutable_actor() = info_of(id, running);
+    if (connected_) outbox.push_back(std::move(up));
+    return;
+  }
+}
+
+void SimNode::report_if_changed() {
+  if (!connected_ || !changed_) return;
+  changed_ = false;
+  proto::NodeUp up;
+  auto now = register_message();
+  auto* report = up.mutable_resources();
+  *report->mutable_total() = now.node().total();
+  *report->mutable_free() = now.node().free();
+  *report->mutable_devices() = now.node().devices();
+  report->set_applied_request(applied_);
+  outbox.push_back(std::move(up));
+}
+
+}  // namespace rayo::simulation
