@@ -101,6 +101,17 @@ void ActorClient::link_to_address() {
   wire_.connect(address_, *this);
 }
 
+// It died before it was ever alive. What its constructor threw is the reason of a death; other reasons stand for themselves.
+static ErrorRecord never_started(std::string_view who, const proto::ActorInfo& info) {
+  ErrorRecord record = record_of(info.failure());
+  if (record.kind != ErrorKind::kTask) return record;
+  record.kind = ErrorKind::kActorDied;
+  record.text = base::cat("actor ", who, " is dead: its constructor failed: ", record.text);
+  if (!record.death) record.death = death_of(info.death());
+  record.death->kind = DeathKind::kStartFailed;
+  return record;
+}
+
 void ActorClient::on_info(const proto::ActorInfo& info) {
   if (state_ == State::kDead) return;
   if (!info.class_name().empty()) class_name_ = info.class_name();
@@ -108,7 +119,7 @@ void ActorClient::on_info(const proto::ActorInfo& info) {
     case proto::ALIVE: on_alive(info); return;
     case proto::RESTARTING: end_life(actor_died(who(), info.death()), false); return;
     case proto::DEAD:
-      end_life(info.has_failure() ? record_of(info.failure()) : actor_died(who(), info.death()), true);
+      end_life(info.has_failure() ? never_started(who(), info) : actor_died(who(), info.death()), true);
       return;
     default: return;
   }
