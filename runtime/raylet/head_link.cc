@@ -169,8 +169,8 @@ void HeadLink::beat() {
       loop_.post([this] {
         if (stream_) stream_->cancel();  // and register again
       });
-    for (base::Duration slept{}; slept < kBeatEach && !stop_; slept += 50ms)
-      std::this_thread::sleep_for(50ms);
+    for (base::Duration slept{}; slept < kBeatEach && !stop_; slept += 125ms)
+      std::this_thread::sleep_for(125ms);
   }
 }
 

@@ -60,6 +60,7 @@ struct Node::State {
   std::unique_ptr<rpc::Port> port;
   uint64_t incarnation = incarnation_now();
   ClusterFacts facts;
+  proto::Registered cluster;  // as the head told last
   base::Event stop_asked;
   std::string stop_reason;
 
@@ -203,6 +204,15 @@ struct Node::State {
     return message;
   }
 
+  void name_cluster(proto::StatusReply& status) const {
+    rpc::to_proto(facts.id, status.mutable_cluster());
+    status.set_name(cluster.cluster_name());
+    status.set_epoch(cluster.epoch());
+    status.set_http(cluster.http());
+    if (status.address().empty() && !settings.head_addresses.empty())
+      status.set_address(settings.head_addresses[0]);
+  }
+
   void ask_to_stop(const std::string& reason) {
     if (stop_asked.is_set()) return;
     stop_reason = reason;
@@ -237,6 +247,7 @@ struct Node::State {
                     {.daemon_log = files.log(),
                      .logs = &logs,
                      .own_info = [this] { return own_info(); },
+                     .name_cluster = [this](proto::StatusReply& status) { name_cluster(status); },
                      .stop = [this](base::Duration) { ask_to_stop("stopped by rayo stop"); }});
     server = std::make_unique<rpc::Server>(
         loop, service, rpc::ServerOptions{.identity = joined.identity, .cluster = joined.cluster});
@@ -267,6 +278,7 @@ base::StatusOr<proto::Registered> Node::open() {
   RAYO_RETURN_IF_ERROR(s.serve());
   RAYO_ASSIGN_OR_RETURN(auto registered, s.head.attach(s.loop.deadline(kAttachLimit)));
   s.facts.epoch = registered.epoch();
+  s.cluster = registered;
   s.dispatch->registered(registered, true);
   s.head.run();
   s.reporter.changed();

@@ -110,12 +110,17 @@ base::Status read_log(const CliAnswers& answers, const proto::ReadLogRequest& re
 }
 
 // What the head says; where it does not answer, what this raylet last knew.
-proto::StatusReply local_status(Parts& parts, const CliAnswers& answers) {
+proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::StatusReply& last) {
   auto fresh = parts.head.channel().call(rpc::head::kGetStatus, proto::StatusRequest(),
                                          parts.loop.deadline(kHeadStatusLimit));
-  if (fresh.ok()) return *fresh;
-  proto::StatusReply status;
+  if (fresh.ok()) {
+    last = *fresh;
+    return *fresh;
+  }
+  proto::StatusReply status = last;
+  answers.name_cluster(status);
   status.set_version(std::string(base::kVersion));
+  status.clear_nodes();
   status.set_reachable(false);
   status.set_as_of_unix_us(
       std::chrono::duration_cast<std::chrono::microseconds>(parts.head.last_seen().time_since_epoch())
@@ -128,10 +133,6 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers) {
     if (!here)
       status.mutable_nodes()->rbegin()->set_last_seen_seconds_ago(node.last_seen_seconds_ago() + away);
   }
-  status.set_actors_alive(0);
-  for (const auto& process : parts.processes.ids())
-    if (LocalProcess* entry = parts.processes.find(process); entry && entry->actor)
-      status.set_actors_alive(status.actors_alive() + 1);
   return status;
 }
 
@@ -175,13 +176,17 @@ void add_node_methods(rpc::Service& service, Parts& parts) {
 }
 
 void add_cli_methods(rpc::Service& service, Parts& parts, CliAnswers answers) {
-  service.on(rpc::raylet::kGetLocalStatus, [&parts, answers](const proto::StatusRequest&, rpc::Call&) {
-    return base::StatusOr<proto::StatusReply>(local_status(parts, answers));
-  });
+  service.on(rpc::raylet::kGetLocalStatus,
+             [&parts, answers, last = proto::StatusReply()](const proto::StatusRequest&, rpc::Call&) mutable {
+               return base::StatusOr<proto::StatusReply>(local_status(parts, answers, last));
+             });
   service.on(rpc::raylet::kListWorkers, [&parts](const proto::ListRequest&, rpc::Call&) {
     proto::ListReply reply;
-    for (auto& info : parts.processes.list([&parts](ProcessId id) { return parts.workers.state_name(id); }))
-      *reply.add_workers() = std::move(info);
+    auto state_of = [&parts](ProcessId id) {
+      std::string state = parts.workers.state_name(id);
+      return state.empty() ? "running" : state;  // a driver, a zygote
+    };
+    for (auto& info : parts.processes.list(state_of)) *reply.add_workers() = std::move(info);
     return base::StatusOr<proto::ListReply>(reply);
   });
   service.on(rpc::raylet::kReadLog,

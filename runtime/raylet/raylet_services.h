@@ -15,7 +15,8 @@ struct CliAnswers {
   base::Path daemon_log;  // raylet.log
   const LogFiles* logs = nullptr;
   std::function<proto::NodeInfo()> own_info;
-  std::function<void(base::Duration grace)> stop;  // begins this raylet's end
+  std::function<void(proto::StatusReply&)> name_cluster;  // id, name, epoch, address, HTTP
+  std::function<void(base::Duration grace)> stop;         // begins this raylet's end
 };
 
 void add_object_methods(rpc::Service& service, Parts& parts);
