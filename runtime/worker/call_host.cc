@@ -20,8 +20,7 @@ std::string unknown_function(uint64_t id) {
 }
 }  // namespace
 
-CallHost::CallHost(Engine& engine, RayletLink& raylet, ObjectTable& table, References& references, Send send)
-    : engine_(engine), raylet_(raylet), table_(table), references_(references), send_(std::move(send)) {}
+CallHost::CallHost(Wires wires) : wires_(std::move(wires)) {}
 
 CallHost::~CallHost() = default;
 
@@ -34,17 +33,17 @@ CallHost::Method& CallHost::method(uint64_t id) {
 // ---- what comes in ----
 
 internal::ObjectHandle CallHost::fetch(const ObjectId& id, size_t& unready, PeerId peer) {
-  const bool known = table_.find(id) != nullptr;
-  ObjectSlot& slot = table_.adopt(id);
-  if (!known) references_.hold(slot);
-  if (!slot.own) references_.resolve(slot);
+  const bool known = wires_.table.find(id) != nullptr;
+  ObjectSlot& slot = wires_.table.adopt(id);
+  if (!known) wires_.references.hold(slot);
+  if (!slot.own) wires_.references.resolve(slot);
   if (!slot.ready()) {
     auto* hook = new Hook;
     hook->ready = &on_ready;
     hook->host = this;
     hook->unready = &unready;
     hook->peer = peer;
-    table_.await(slot, *hook);
+    wires_.table.await(slot, *hook);
     ++unready;
   }
   return slot.handle();
@@ -85,8 +84,8 @@ void CallHost::on_call(PeerId peer, const rpc::FrameHeader& header, ByteView bod
 void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
   auto given = given_.extract({peer, call_id});
   if (!given) return;
-  for (const internal::ObjectHandle& ref : given.mapped().refs) table_.release(slot_of(ref));
-  if (given.mapped().actors) references_.release_actors(*given.mapped().actors);
+  for (const internal::ObjectHandle& ref : given.mapped().refs) wires_.table.release(slot_of(ref));
+  if (given.mapped().actors) wires_.references.release_actors(*given.mapped().actors);
 }
 
 void CallHost::on_peer_closed(PeerId peer) {
@@ -130,7 +129,7 @@ std::optional<ErrorRecord> CallHost::invoke(Method& method, internal::Invocation
   std::optional<ErrorRecord> error;
   const bool timed = method.maybe_long || ++method.runs % kTimedRuns == 0;
   const base::TimePoint before = timed ? base::system_clock().now() : base::TimePoint();
-  engine_.run_user(method.maybe_long, [&] { error = base::invoke(*method.function, invocation); });
+  wires_.engine.run_user(method.maybe_long, [&] { error = base::invoke(*method.function, invocation); });
   if (timed) method.maybe_long = base::system_clock().now() - before > kLong;
   return error;
 }
@@ -152,22 +151,22 @@ void CallHost::construct() {
     error = invoke(made, invocation);
     running_.reset();
   }
-  for (const internal::ObjectHandle& ref : start.refs) table_.release(slot_of(ref));
+  for (const internal::ObjectHandle& ref : start.refs) wires_.table.release(slot_of(ref));
   hosted_.self = error ? nullptr : invocation.constructed;
   hosted_.constructor = made.function;
-  references_.flush();
+  wires_.references.flush();
   proto::ToRaylet message;
   proto::ActorStarted& told = *message.mutable_actor_started();
   set_id(told.mutable_actor(), hosted_.actor);
   told.set_incarnation(hosted_.incarnation);
   if (error) *told.mutable_failure() = failure_of(*error);
-  raylet_.push(message);
+  wires_.raylet.push(message);
 }
 
 void CallHost::destroy_actor() {
   void* self = std::exchange(hosted_.self, nullptr);
   if (self && hosted_.constructor && hosted_.constructor->destroy)
-    engine_.run_user(true, [&] { hosted_.constructor->destroy(self); });
+    wires_.engine.run_user(true, [&] { hosted_.constructor->destroy(self); });
 }
 
 std::optional<ErrorRecord> CallHost::check(const IncomingCall& call, const Method& method) const {
@@ -211,22 +210,23 @@ void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
   header.call_id = call.header.call_id;
   const std::string body = failure_of(error).SerializeAsString();
   const Bytes part = std::as_bytes(std::span(body));
-  send_(call.peer, header, {&part, 1});
+  wires_.send(call.peer, header, {&part, 1});
 }
 
 void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error) {
   std::vector<ObjectId> still_held;
   if (call.refs) {
     for (const internal::ObjectHandle& ref : call.refs->arguments)
-      if (ref.slot) table_.release(slot_of(ref));
+      if (ref.slot) wires_.table.release(slot_of(ref));
     for (const ObjectId& id : call.refs->named)
-      if (ObjectSlot* slot = table_.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0) still_held.push_back(id);
+      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0) still_held.push_back(id);
     const bool actors = !call.refs->actors.empty();
     call.refs.reset();
     // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
-    if (!error && (!still_held.empty() || (actors && references_.dirty()))) return reply_with_refs(call, still_held);
+    if (!error && (!still_held.empty() || (actors && wires_.references.dirty()))) return reply_with_refs(call, still_held);
   }
   if (error) return reply_error(call, *error);
+  if (output_.bytes.size() > kInlineValue && output_.refs.empty() && output_.actors.empty() && reply_by_arena(call)) return;
   if (output_.bytes.size() > kMaxResult)
     return reply_error(call, error_record(ErrorKind::kOutOfMemory,
                                           base::cat("the result has ", output_.bytes.size(), " bytes; a reply holds ", kMaxResult)));
@@ -235,7 +235,27 @@ void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
   const Bytes part = output_.bytes;
-  send_(call.peer, header, {&part, 1});
+  wires_.send(call.peer, header, {&part, 1});
+}
+
+bool CallHost::reply_by_arena(const IncomingCall& call) {
+  const proto::ProcessAddress caller = wires_.caller(call.peer);
+  const auto node = id_of<NodeId>(caller.node());
+  if (!wires_.arena.has() || !node) return false;
+  const ObjectId id{base::short_id(node), base::short_id(id_of<ProcessId>(caller.process())), call.header.call_id};
+  if (auto stored = wires_.arena.store(id, output_.bytes); !stored.ok()) {
+    if (output_.bytes.size() <= kMaxResult) return false;
+    ErrorRecord error = record_of(stored.status());
+    error.kind = ErrorKind::kOutOfMemory;
+    reply_error(call, error);
+    return true;
+  }
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kReply;
+  header.flags = rpc::kFlagInArena;
+  header.call_id = call.header.call_id;
+  wires_.send(call.peer, header, {});
+  return true;
 }
 
 void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held) {
@@ -244,7 +264,7 @@ void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& 
   header.call_id = call.header.call_id;
   std::vector<ObjectId> ids = still_held;
   for (const internal::ObjectHandle& ref : output_.refs) {
-    references_.share(slot_of(ref));
+    wires_.references.share(slot_of(ref));
     ids.push_back(ref.id);
   }
   BodyWriter sections;
@@ -258,10 +278,10 @@ void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& 
     given.refs = std::exchange(output_.refs, {});
     given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output_.actors, {}));
   }
-  references_.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
+  wires_.references.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
     const Bytes part = body;
-    send_(peer, header, {&part, 1});
-    engine_.flush();
+    wires_.send(peer, header, {&part, 1});
+    wires_.engine.flush();
   });
 }
 

@@ -27,10 +27,19 @@ inline constexpr size_t kMaxResult = (16u << 20) - (64u << 10);
 
 class CallHost {
  public:
-  // Sends a reply: to a peer, or to ourselves.
-  using Send = std::function<void(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)>;
+  struct Wires {
+    Engine& engine;
+    RayletLink& raylet;
+    ArenaStore& arena;
+    ObjectTable& table;
+    References& references;
+    // Sends a reply: to a peer, or to ourselves.
+    std::function<void(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)> send;
+    // Who calls by that link.
+    std::function<proto::ProcessAddress(PeerId)> caller;
+  };
 
-  CallHost(Engine& engine, RayletLink& raylet, ObjectTable& table, References& references, Send send);
+  explicit CallHost(Wires wires);
   ~CallHost();
 
   void on_call(PeerId peer, const rpc::FrameHeader& header, ByteView body);
@@ -104,13 +113,11 @@ class CallHost {
   std::optional<ErrorRecord> check(const IncomingCall& call, const Method& method) const;
   std::optional<ErrorRecord> invoke(Method& method, internal::Invocation& invocation);
   void reply(IncomingCall& call, const std::optional<ErrorRecord>& error);
+  // A large result: seals it in the arena under the caller's id and says so. False: it has to travel in the reply.
+  bool reply_by_arena(const IncomingCall& call);
   void reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held);
 
-  Engine& engine_;
-  RayletLink& raylet_;
-  ObjectTable& table_;
-  References& references_;
-  const Send send_;
+  const Wires wires_;
 
   Hosted hosted_;
   std::optional<Starting> starting_;

@@ -22,6 +22,16 @@ constexpr base::Duration kControlTimeout = std::chrono::seconds(30);
 constexpr base::Duration kLendAfter = std::chrono::milliseconds(1);
 constexpr base::Duration kLongestProbe = std::chrono::seconds(1);
 
+// What a call carries besides its small arguments stays well below a frame's limit.
+constexpr size_t kMaxArguments = 12u << 20;
+
+void check_size(const CallRequest& request) {
+  if (request.arguments.size() <= kMaxArguments) return;
+  throw_error(error_record(ErrorKind::kInvalid,
+                           base::cat("the arguments of a call have ", request.arguments.size(), " bytes; it carries ", kMaxArguments),
+                           "rayo::put the large value and pass the ref"));
+}
+
 [[noreturn]] void throw_forked() {
   throw_error(error_record(ErrorKind::kUnavailable, "this process was forked from one that uses Rayo",
                            "use Rayo in the parent, or start a program of its own that calls init"));
@@ -220,6 +230,7 @@ void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds time
 }
 
 ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& request) {
+  check_size(request);
   Hold hold = enter();
   ActorClient& client = traffic_.actors().of(actor);
   if (!client.room()) wait_for_room(client);
@@ -232,6 +243,7 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
 }
 
 ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallRequest& request) {
+  check_size(request);
   Hold hold = enter();
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
@@ -252,7 +264,22 @@ ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHa
   if (!inner_actors.empty()) inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
   traffic_.retain_actors(inner_actors);
   ObjectSlot& slot = traffic_.table().mint();
-  traffic_.table().fulfil(slot, value, std::move(inner));
+  if (value.size() <= kInlineValue || !traffic_.arena().has()) {
+    traffic_.table().fulfil(slot, value, std::move(inner));
+    return slot.handle();
+  }
+  auto stored = traffic_.arena().store(slot.id, value);
+  if (!stored.ok()) {
+    ErrorRecord error = record_of(stored.status());
+    if (stored.status().code() == absl::StatusCode::kResourceExhausted) error.kind = ErrorKind::kOutOfMemory;
+    traffic_.table().fail(slot, error);
+    traffic_.table().release(slot);
+    throw_error(std::move(error));
+  }
+  traffic_.references().sealed(slot);
+  traffic_.table().fulfil_in_arena(slot, *stored, std::move(inner));
+  for (const ObjectHandle& ref : slot.inner) traffic_.share(slot_of(ref));
+  traffic_.finish_turn();
   return slot.handle();
 }
 
@@ -323,6 +350,7 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
 }
 
 ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) {
+  check_size(constructor);
   Hold hold = enter();
   const auto minted = base::random_id<ActorId>();
   proto::ToRaylet message;

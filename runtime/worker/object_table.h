@@ -43,6 +43,7 @@ struct ObjectSlot {
   bool call = false;        // an outstanding call (or a resolve) will fill it
   bool exported = false;    // own, and its id left this process: the home must know it
   bool in_arena = false;    // `data` lies in the arena
+  bool pinned = false;      // ... and the raylet keeps it there until it is told to let go
   std::atomic<uint32_t> handles{0};
   uint32_t index = 0;
   uint32_t generation = 0;

@@ -74,6 +74,7 @@ void Peers::on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds) {
   const auto process = id_of<ProcessId>(link.peer().process());
   auto peer = add_ring(link, fds);
   if (!peer.ok()) return refused(process, record_of(peer.status()));
+  callers_[*peer] = link.peer();
   connected(process, *peer);
 }
 
@@ -99,6 +100,7 @@ void Peers::on_gone(const ProcessId& process, const proto::DeathRecord& death) {
 }
 
 void Peers::on_closed(PeerId peer) {
+  callers_.erase(peer);
   auto found = by_peer_.find(peer);
   if (found == by_peer_.end()) return;
   const ProcessId process = found->second;
@@ -155,7 +157,40 @@ void Peers::Dialled::done(Posted* posted) {
   if (!dialled->socket.ok()) return peers.refused(dialled->process, record_of(dialled->socket.status()));
   auto peer = peers.engine_.add_tcp_peer(std::move(*dialled->socket), std::move(dialled->tls));
   if (!peer.ok()) return peers.refused(dialled->process, record_of(peer.status()));
+  peers.introduce(*peer);
   peers.connected(dialled->process, *peer);
+}
+
+void Peers::introduce(PeerId peer) {
+  proto::ProcessAddress me;
+  set_id(me.mutable_node(), self_.node);
+  set_id(me.mutable_process(), self_.process);
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kControl;
+  const std::string body = me.SerializeAsString();
+  engine_.send(peer, header, {std::as_bytes(std::span(body))});
+}
+
+void Peers::on_introduction(PeerId peer, Bytes body) {
+  proto::ProcessAddress caller;
+  if (!caller.ParseFromArray(body.data(), static_cast<int>(body.size()))) return;
+  const auto process = id_of<ProcessId>(caller.process());
+  for (auto at = callers_.begin(); at != callers_.end();) {
+    const bool older = at->first != peer && !by_peer_.contains(at->first) && id_of<ProcessId>(at->second.process()) == process;
+    if (older) engine_.close(at->first);
+    at = older ? callers_.erase(at) : std::next(at);
+  }
+  callers_[peer] = std::move(caller);
+}
+
+proto::ProcessAddress Peers::address_of(PeerId peer) const {
+  auto found = callers_.find(peer);
+  if (found != callers_.end()) return found->second;
+  proto::ProcessAddress none;
+  if (peer != kSelfPeer) return none;
+  set_id(none.mutable_node(), self_.node);
+  set_id(none.mutable_process(), self_.process);
+  return none;
 }
 
 void Peers::on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds) {

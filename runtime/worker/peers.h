@@ -23,6 +23,7 @@ inline constexpr PeerId kSelfPeer = ~PeerId{0};
 class Peers {
  public:
   struct Self {
+    NodeId node;
     ProcessId process;
     std::string machine;
     rpc::LinkKeys keys;
@@ -37,6 +38,11 @@ class Peers {
   // From the raylet: the other side wanted the link, or came in from another node.
   void on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds);
+  // The first frame of a connection from another node says who it is. An older one of the same process is closed, so that no
+  // call of it can start after one that was made later.
+  void on_introduction(PeerId peer, Bytes body);
+  // Nil where nobody said.
+  proto::ProcessAddress address_of(PeerId peer) const;
   void on_gone(const ProcessId& process, const proto::DeathRecord& death);
   // From the engine.
   void on_closed(PeerId peer);
@@ -56,6 +62,7 @@ class Peers {
   void on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds);
   base::StatusOr<PeerId> add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void dial(const proto::ProcessAddress& address);
+  void introduce(PeerId peer);
   void connected(const ProcessId& process, PeerId peer);
   void refused(const ProcessId& process, const ErrorRecord& why);
 
@@ -64,6 +71,7 @@ class Peers {
   const Self self_;
   std::unordered_map<ProcessId, Entry> entries_;
   std::unordered_map<PeerId, ProcessId> by_peer_;
+  std::unordered_map<PeerId, proto::ProcessAddress> callers_;  // whose calls come by that link
   std::unordered_map<CallOwner*, ProcessId> owners_;
   uint64_t last_dial_ = 0;
   std::unordered_map<uint64_t, std::thread> dialling_;

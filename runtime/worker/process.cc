@@ -53,10 +53,14 @@ struct Parts {
         backend(traffic, chain, std::move(self)) {
     traffic.events().on_probe = [this](PeerId peer, uint64_t call_id, ByteView body) { chain.on_probe(peer, call_id, body); };
   }
-  base::Status start(base::Fd socket) {
+  base::Status start(Welcome welcome) {
     {
       std::lock_guard hold(traffic.engine().baton());
-      RAYO_RETURN_IF_ERROR(traffic.engine().attach_raylet(std::move(socket), nullptr));
+      if (welcome.reply.arena_bytes() > 0 && !welcome.fds.empty()) {
+        RAYO_ASSIGN_OR_RETURN(auto arena, object_store::ArenaView::open(std::move(welcome.fds[0]), welcome.reply.arena_bytes()));
+        traffic.arena().open(std::move(arena));
+      }
+      RAYO_RETURN_IF_ERROR(traffic.engine().attach_raylet(std::move(welcome.socket), nullptr));
     }
     traffic.engine().start_service();
     return absl::OkStatus();
@@ -75,7 +79,7 @@ class Driver final : public Process {
   }
   ~Driver() override { shutdown(); }
 
-  base::Status start(base::Fd socket) { return parts_.start(std::move(socket)); }
+  base::Status start(Welcome welcome) { return parts_.start(std::move(welcome)); }
   internal::Backend& backend() override { return parts_.backend; }
 
   void shutdown() override {
@@ -119,8 +123,8 @@ class Worker {
       : parts_(or_give_up(identity_of(reply, process)), std::move(doorbell),
                {.on_exit = [this](const std::string&) { on_exit(); }}, {.context = context_of(reply, process)}) {}
 
-  [[noreturn]] void serve(base::Fd socket, Publish publish) {
-    if (base::Status status = parts_.start(std::move(socket)); !status.ok()) give_up(status);
+  [[noreturn]] void serve(Welcome welcome, Publish publish) {
+    if (base::Status status = parts_.start(std::move(welcome)); !status.ok()) give_up(status);
     publish(parts_.backend);
     Traffic& traffic = parts_.traffic;
     traffic.engine().baton().lock();
@@ -161,7 +165,7 @@ class Worker {
   rpc::Doorbell doorbell = or_give_up(rpc::Doorbell::create());
   Welcome welcome = or_give_up(say_hello(std::move(socket), make_hello(proto::WORKER, process, arguments), &doorbell));
   auto* worker = new Worker(welcome.reply, process, std::move(doorbell));  // as long as the process
-  worker->serve(std::move(welcome.socket), publish);
+  worker->serve(std::move(welcome), publish);
 }
 
 const char* variable(const char* name) {
@@ -184,7 +188,7 @@ base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& ta
   RAYO_ASSIGN_OR_RETURN(const Traffic::Identity identity, identity_of(welcome.reply, process));
   ClusterBackend::Self self{.context = context_of(welcome.reply, process), .package = package};
   auto driver = std::make_unique<Driver>(identity, std::move(doorbell), std::move(self));
-  RAYO_RETURN_IF_ERROR(driver->start(std::move(welcome.socket)));
+  RAYO_RETURN_IF_ERROR(driver->start(std::move(welcome)));
   return driver;
 }
 

@@ -57,6 +57,22 @@ void References::publish(ObjectSlot& slot, bool pending) {
 void References::resolve(ObjectSlot& slot) {
   if (slot.ready() || slot.call) return;
   slot.call = true;
+  ask_for_value(slot);
+}
+
+void References::resolve_result(ObjectSlot& slot) {
+  slot.owner = nullptr;  // the call has ended; its value is on its way
+  slot.exported = true;
+  hold(slot);
+  ask_for_value(slot);
+}
+
+void References::sealed(ObjectSlot& slot) {
+  slot.exported = true;
+  slot.shared.store(true, std::memory_order_relaxed);
+}
+
+void References::ask_for_value(ObjectSlot& slot) {
   flush();  // its first handle is known before its value is asked for
   proto::ToRaylet message;
   set_id(message.mutable_resolve_object()->mutable_object(), slot.id);
@@ -64,11 +80,19 @@ void References::resolve(ObjectSlot& slot) {
   raylet_.request(message, [this, &slot](RayletLink::Answer answer, std::vector<base::Fd>&) {
     if (!answer.ok()) return table_->fail(slot, record_of(answer.status()));
     if (const proto::Failure* failure = failure_in(*answer)) return table_->fail(slot, record_of(*failure));
-    table_->fulfil(slot, std::as_bytes(std::span(answer->object_value().value())));
+    const proto::ObjectValue& value = answer->object_value();
+    if (!value.in_arena()) return table_->fulfil(slot, std::as_bytes(std::span(value.value())));
+    slot.pinned = true;
+    table_->fulfil_in_arena(slot, arena_.read(value.offset_bytes(), value.size_bytes()));
   });
 }
 
 void References::freeing(ObjectSlot& slot) {
+  if (slot.pinned) {
+    proto::ToRaylet message;
+    set_id(message.mutable_release_object()->mutable_object(), slot.id);
+    raylet_.push(message);
+  }
   if (held_.erase(slot.id) != 0) return;
   if (!slot.own || slot.exported) dropped_.push_back(slot.id);
 }

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/worker/arena_store.h"
 #include "runtime/worker/object_table.h"
 #include "runtime/worker/raylet_link.h"
 
@@ -19,7 +20,7 @@ namespace rayo::worker {
 class References : public ObjectObserver {
  public:
   // `node`: of this process, for values that lie in its arena.
-  References(RayletLink& raylet, NodeId node) : raylet_(raylet), node_(node) {}
+  References(RayletLink& raylet, ArenaStore& arena, NodeId node) : raylet_(raylet), arena_(arena), node_(node) {}
   void bind(ObjectTable& table) { table_ = &table; }
 
   // A foreign object got its first handle here.
@@ -28,6 +29,10 @@ class References : public ObjectObserver {
   void share(ObjectSlot& slot);
   // Asks for the value of a foreign object, once.
   void resolve(ObjectSlot& slot);
+  // The result of a call of ours was sealed in an arena under our id: fetches it.
+  void resolve_result(ObjectSlot& slot);
+  // An own object was sealed in this node's arena: its home knows of it by that.
+  void sealed(ObjectSlot& slot);
 
   void freeing(ObjectSlot& slot) override;
   void release_actors(std::span<const ActorId> actors) override;
@@ -51,9 +56,11 @@ class References : public ObjectObserver {
     ObjectSlot* slot = nullptr;
   };
   void publish(ObjectSlot& slot, bool pending);
+  void ask_for_value(ObjectSlot& slot);
   bool take_batch(proto::ToRaylet& message);
 
   RayletLink& raylet_;
+  ArenaStore& arena_;
   const NodeId node_;
   ObjectTable* table_ = nullptr;
   std::unordered_set<ObjectId> held_;

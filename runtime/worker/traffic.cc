@@ -8,16 +8,18 @@
 
 namespace rayo::worker {
 
-Traffic::Traffic(Identity identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events)
+Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events)
     : clock_(clock),
       events_(std::move(events)),
       engine_(*this, std::move(doorbell), clock),
       raylet_(engine_, clock),
-      references_(raylet_, identity.node),
+      arena_(engine_, raylet_),
+      references_(raylet_, arena_, identity.node),
       table_(base::short_id(identity.node), base::short_id(identity.process), references_),
-      peers_(engine_, raylet_, {identity.process, identity.machine, identity.keys}),
-      host_(engine_, raylet_, table_, references_,
-            [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) { send(peer, header, parts); }),
+      peers_(engine_, raylet_, {identity.node, identity.process, identity.machine, identity.keys}),
+      host_({engine_, raylet_, arena_, table_, references_,
+             [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) { send(peer, header, parts); },
+             [this](PeerId peer) { return peers_.address_of(peer); }}),
       actors_(table_, *this),
       tasks_(table_, *this) {
   references_.bind(table_);
@@ -63,6 +65,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     case rpc::FrameKind::kCall: return host_.on_call(peer, header, body);
     case rpc::FrameKind::kReply: return on_reply(peer, header, body);
     case rpc::FrameKind::kRefsTaken: return host_.on_refs_taken(peer, header.call_id);
+    case rpc::FrameKind::kControl: return peers_.on_introduction(peer, body);
     case rpc::FrameKind::kProbe:
       if (events_.on_probe) events_.on_probe(peer, header.call_id, body);
       return;
@@ -83,6 +86,8 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     proto::Failure failure;
     if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size()))) failure.set_text("a failure that cannot be read");
     table_.fail(*slot, record_of(failure));
+  } else if (header.flags & rpc::kFlagInArena) {
+    references_.resolve_result(*slot);
   } else {
     table_.fulfil(*slot, body);
   }

@@ -11,6 +11,7 @@
 
 #include "runtime/worker/actor_clients.h"
 #include "runtime/worker/alarms.h"
+#include "runtime/worker/arena_store.h"
 #include "runtime/worker/call_host.h"
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/object_table.h"
@@ -38,11 +39,12 @@ class Traffic : public Sink, public CallWire {
     rpc::LinkKeys keys;
   };
   // `doorbell` is the one that the raylet was told of; attach the raylet's socket to engine() next.
-  Traffic(Identity identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);
+  Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);
   ~Traffic() override;
 
   Engine& engine() { return engine_; }
   RayletLink& raylet() { return raylet_; }
+  ArenaStore& arena() { return arena_; }
   ObjectTable& table() { return table_; }
   References& references() { return references_; }
   ActorClients& actors() { return actors_; }
@@ -100,6 +102,7 @@ class Traffic : public Sink, public CallWire {
   bool closed_ = false;  // what stands below the engine is going: its service thread finds nothing to do any more
   Engine engine_;
   RayletLink raylet_;
+  ArenaStore arena_;
   References references_;
   ObjectTable table_;
   Peers peers_;
