@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/proto/worker.pb.h"
 #include "runtime/rpc/doorbell.h"
+#include "runtime/worker/raylet_socket.h"
 
 namespace rayo::worker {
 
@@ -17,15 +18,14 @@ namespace rayo::worker {
 proto::Hello make_hello(proto::ProcessKind kind, const ProcessId& process, const std::vector<std::string>& arguments);
 
 struct Welcome {
-  base::Fd socket;
   proto::HelloReply reply;
   std::vector<base::Fd> fds;  // the arena, where the reply says so
 };
-// Says hello on a connected socket; `doorbell` null for a zygote. PermissionDenied, FailedPrecondition as the raylet answers.
-base::StatusOr<Welcome> say_hello(base::Fd socket, const proto::Hello& hello, const rpc::Doorbell* doorbell);
+// Says hello; `doorbell` null for a zygote and a remote driver. FailedPrecondition, Unavailable as the raylet answers.
+base::StatusOr<Welcome> say_hello(RayletSocket& raylet, const proto::Hello& hello, const rpc::Doorbell* doorbell);
 
 // Offers this program by its content hash, and the file where the raylet lacks it.
-base::StatusOr<PackageId> offer_program(int socket);
+base::StatusOr<PackageId> offer_program(RayletSocket& raylet);
 
 int count_threads();
 

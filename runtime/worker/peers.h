@@ -23,7 +23,7 @@ inline constexpr PeerId kSelfPeer = ~PeerId{0};
 class Peers {
  public:
   struct Self {
-    NodeId node;
+    NodeId node;  // nil: a remote driver, to which nothing can be given by an arena
     ProcessId process;
     std::string machine;
     rpc::LinkKeys keys;

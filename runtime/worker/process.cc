@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "runtime/base/ids.h"
+#include "runtime/base/pid_file.h"
 #include "runtime/base/text.h"
 #include "runtime/rpc/tls_pump.h"
 #include "runtime/worker/cluster_backend.h"
@@ -14,7 +15,6 @@
 #include "runtime/worker/hello.h"
 #include "runtime/worker/interrupts.h"
 #include "runtime/worker/log_printer.h"
-#include "runtime/worker/raylet_socket.h"
 #include "runtime/worker/traffic.h"
 #include "runtime/worker/wait_chain.h"
 #include "runtime/worker/zygote.h"
@@ -25,6 +25,8 @@ namespace {
 
 // The raylet ends a driver's actors within this (design.md: within 1 s).
 constexpr base::Duration kGoodbye = std::chrono::seconds(1);
+// Looking a name up, connecting and shaking hands.
+constexpr base::Duration kDialTimeout = std::chrono::seconds(10);
 
 base::StatusOr<Traffic::Identity> identity_of(const proto::HelloReply& reply, const ProcessId& process) {
   RAYO_ASSIGN_OR_RETURN(const rpc::Secret secret, rpc::secret_from_bytes(reply.data_secret()));
@@ -53,14 +55,15 @@ struct Parts {
         backend(traffic, chain, std::move(self)) {
     traffic.events().on_probe = [this](PeerId peer, uint64_t call_id, ByteView body) { chain.on_probe(peer, call_id, body); };
   }
-  base::Status start(Welcome welcome) {
+  base::Status start(RayletSocket raylet, Welcome welcome) {
     {
       std::lock_guard hold(traffic.engine().baton());
       if (welcome.reply.arena_bytes() > 0 && !welcome.fds.empty()) {
         RAYO_ASSIGN_OR_RETURN(auto arena, object_store::ArenaView::open(std::move(welcome.fds[0]), welcome.reply.arena_bytes()));
         traffic.arena().open(std::move(arena));
       }
-      RAYO_RETURN_IF_ERROR(traffic.engine().attach_raylet(std::move(welcome.socket), nullptr));
+      auto tls = raylet.take_tls();
+      RAYO_RETURN_IF_ERROR(traffic.engine().attach_raylet(raylet.take_socket(), std::move(tls)));
     }
     traffic.engine().start_service();
     return absl::OkStatus();
@@ -79,7 +82,7 @@ class Driver final : public Process {
   }
   ~Driver() override { shutdown(); }
 
-  base::Status start(Welcome welcome) { return parts_.start(std::move(welcome)); }
+  base::Status start(RayletSocket raylet, Welcome welcome) { return parts_.start(std::move(raylet), std::move(welcome)); }
   internal::Backend& backend() override { return parts_.backend; }
 
   void shutdown() override {
@@ -123,8 +126,8 @@ class Worker {
       : parts_(or_give_up(identity_of(reply, process)), std::move(doorbell),
                {.on_exit = [this](const std::string&) { on_exit(); }}, {.context = context_of(reply, process)}) {}
 
-  [[noreturn]] void serve(Welcome welcome, Publish publish) {
-    if (base::Status status = parts_.start(std::move(welcome)); !status.ok()) give_up(status);
+  [[noreturn]] void serve(RayletSocket raylet, Welcome welcome, Publish publish) {
+    if (base::Status status = parts_.start(std::move(raylet), std::move(welcome)); !status.ok()) give_up(status);
     publish(parts_.backend);
     Traffic& traffic = parts_.traffic;
     traffic.engine().baton().lock();
@@ -160,12 +163,12 @@ class Worker {
   bool exit_ = false;
 };
 
-[[noreturn]] void serve_on(base::Fd socket, const ProcessId& process, const std::vector<std::string>& arguments, Publish publish) {
+[[noreturn]] void serve_on(RayletSocket raylet, const ProcessId& process, const std::vector<std::string>& arguments, Publish publish) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   rpc::Doorbell doorbell = or_give_up(rpc::Doorbell::create());
-  Welcome welcome = or_give_up(say_hello(std::move(socket), make_hello(proto::WORKER, process, arguments), &doorbell));
+  Welcome welcome = or_give_up(say_hello(raylet, make_hello(proto::WORKER, process, arguments), &doorbell));
   auto* worker = new Worker(welcome.reply, process, std::move(doorbell));  // as long as the process
-  worker->serve(std::move(welcome), publish);
+  worker->serve(std::move(raylet), std::move(welcome), publish);
 }
 
 const char* variable(const char* name) {
@@ -179,16 +182,23 @@ bool started_as_worker() { return *variable(worker_environment::kProcess) != '\0
 
 base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& target) {
   const auto process = base::random_id<ProcessId>();
-  RAYO_ASSIGN_OR_RETURN(base::Fd socket, connect_raylet(target.raylet_socket));
+  const bool remote = target.raylet_socket.empty();
+  RAYO_ASSIGN_OR_RETURN(RayletSocket raylet,
+                        remote ? RayletSocket::dial(target.host_port, target.token,
+                                                    base::deadline_after(base::system_clock().now(), kDialTimeout))
+                               : RayletSocket::open(target.raylet_socket));
   RAYO_ASSIGN_OR_RETURN(rpc::Doorbell doorbell, rpc::Doorbell::create());
   proto::Hello hello = make_hello(proto::DRIVER, process, target.arguments);
   hello.set_namespace_(target.name_space);
-  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(std::move(socket), hello, &doorbell));
-  RAYO_ASSIGN_OR_RETURN(const PackageId package, offer_program(welcome.socket.get()));
-  RAYO_ASSIGN_OR_RETURN(const Traffic::Identity identity, identity_of(welcome.reply, process));
+  hello.set_remote(remote);
+  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(raylet, hello, remote ? nullptr : &doorbell));
+  RAYO_ASSIGN_OR_RETURN(const PackageId package, offer_program(raylet));
+  RAYO_ASSIGN_OR_RETURN(Traffic::Identity identity, identity_of(welcome.reply, process));
   ClusterBackend::Self self{.context = context_of(welcome.reply, process), .package = package};
+  self.context.remote = identity.remote = remote;
+  if (remote) identity.machine = base::boot_id();
   auto driver = std::make_unique<Driver>(identity, std::move(doorbell), std::move(self));
-  RAYO_RETURN_IF_ERROR(driver->start(std::move(welcome)));
+  RAYO_RETURN_IF_ERROR(driver->start(std::move(raylet), std::move(welcome)));
   return driver;
 }
 
@@ -196,12 +206,12 @@ void serve(const std::vector<std::string>& arguments, Publish publish) {
   auto process = ProcessId::from_hex(variable(worker_environment::kProcess));
   if (!process)
     give_up(base::failed(absl::StatusCode::kInvalidArgument, base::cat(worker_environment::kProcess, " is not a process id")));
-  base::Fd socket = or_give_up(connect_raylet(variable(worker_environment::kSocket)));
+  RayletSocket raylet = or_give_up(RayletSocket::open(variable(worker_environment::kSocket)));
   if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
-    serve_on(std::move(socket), *process, arguments, publish);
-  Welcome welcome = or_give_up(say_hello(std::move(socket), make_hello(proto::ZYGOTE, *process, arguments), nullptr));
-  Forked child = run_zygote(std::move(welcome.socket));
-  serve_on(std::move(child.socket), child.process, arguments, publish);
+    serve_on(std::move(raylet), *process, arguments, publish);
+  or_give_up(say_hello(raylet, make_hello(proto::ZYGOTE, *process, arguments), nullptr));
+  Forked child = run_zygote(std::move(raylet));
+  serve_on(std::move(child.raylet), child.process, arguments, publish);
 }
 
 }  // namespace rayo::worker

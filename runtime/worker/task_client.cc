@@ -43,10 +43,8 @@ class TaskClient::Worker : public CallOwner {
   void link_failed(const ErrorRecord& why) override { client_.remove(*this, &why, true); }
   void link_lost() override {
     link_ = kNoPeer;
-    if (!busy_) {
-      client_.remove(*this, nullptr, true);
-      return;
-    }
+    if (verdict_) return client_.remove(*this, &why_, false);  // its end is known: this was the last of its replies
+    if (!busy_) return client_.remove(*this, nullptr, true);
     why_ = error_record(ErrorKind::kTaskSystem, base::cat("task ", task_, ": the connection to its worker broke"));
     await_verdict(kVerdict);
   }

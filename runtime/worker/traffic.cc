@@ -16,7 +16,7 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       arena_(engine_, raylet_),
       references_(raylet_, arena_, identity.node),
       table_(base::short_id(identity.node), base::short_id(identity.process), references_),
-      peers_(engine_, raylet_, {identity.node, identity.process, identity.machine, identity.keys}),
+      peers_(engine_, raylet_, {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys}),
       host_({engine_, raylet_, arena_, table_, references_,
              [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) { send(peer, header, parts); },
              [this](PeerId peer) { return peers_.address_of(peer); }}),

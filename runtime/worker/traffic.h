@@ -37,6 +37,7 @@ class Traffic : public Sink, public CallWire {
     ProcessId process;
     std::string machine;
     rpc::LinkKeys keys;
+    bool remote = false;  // a driver without a raylet on its machine
   };
   // `doorbell` is the one that the raylet was told of; attach the raylet's socket to engine() next.
   Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);

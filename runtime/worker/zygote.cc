@@ -15,7 +15,6 @@
 #include "runtime/base/text.h"
 #include "runtime/worker/failure.h"
 #include "runtime/worker/process.h"
-#include "runtime/worker/raylet_socket.h"
 
 namespace rayo::worker {
 
@@ -55,33 +54,33 @@ void become_worker(const proto::Fork& fork, const std::vector<base::Fd>& fds) {
   ::unsetenv(worker_environment::kZygote);
 }
 
-void tell(int socket, const proto::Fork& fork, pid_t pid, int error) {
+void tell(RayletSocket& raylet, const proto::Fork& fork, pid_t pid, int error) {
   proto::ToRaylet message;
   *message.mutable_fork_done()->mutable_process() = fork.process();
   message.mutable_fork_done()->set_pid(pid > 0 ? pid : 0);
   if (pid <= 0) message.mutable_fork_done()->set_error(std::strerror(error));
-  if (!send_frame(socket, 0, message).ok()) ::_exit(0);
+  if (!raylet.send(0, message).ok()) ::_exit(0);
 }
 
 }  // namespace
 
-Forked run_zygote(base::Fd socket) {
+Forked run_zygote(RayletSocket raylet) {
   while (true) {
-    auto frame = receive_frame(socket.get(), base::kForever);
+    auto frame = raylet.receive(base::kForever);
     if (!frame.ok() || frame->message.has_exit()) ::_exit(0);
     if (!frame->message.has_fork()) continue;
     const proto::Fork& fork = frame->message.fork();
     if (frame->fds.size() != 3) {
-      tell(socket.get(), fork, 0, EINVAL);
+      tell(raylet, fork, 0, EINVAL);
       continue;
     }
     std::fflush(nullptr);
     const pid_t pid = fork_for_parent();
     if (pid == 0) {
       become_worker(fork, frame->fds);
-      return {id_of<ProcessId>(fork.process()), std::move(frame->fds[0])};
+      return {id_of<ProcessId>(fork.process()), RayletSocket(std::move(frame->fds[0]))};
     }
-    tell(socket.get(), fork, pid, errno);
+    tell(raylet, fork, pid, errno);
   }
 }
 

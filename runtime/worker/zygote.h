@@ -1,7 +1,7 @@
 // The process that forks a job's workers: one thread, no engine, nothing but a loop over the raylet's Fork frames. The children are
 // the raylet's own (CLONE_PARENT): it reaps them.
 //
-//   Forked child = run_zygote(std::move(welcome.socket));   // returns in each child, and never in the zygote
+//   Forked child = run_zygote(std::move(raylet));   // returns in each child, and never in the zygote
 //
 // The raw clone3 skips pthread_atfork handlers, so it is used with one thread only; what glibc caches about the thread is mended
 // (its tid by CLONE_CHILD_SETTID, the robust list by hand).
@@ -9,16 +9,16 @@
 
 #include <rayo/id.h>
 
-#include "runtime/base/fd.h"
+#include "runtime/worker/raylet_socket.h"
 
 namespace rayo::worker {
 
 struct Forked {
   ProcessId process;
-  base::Fd socket;  // to the raylet, not used yet
+  RayletSocket raylet;  // not used yet
 };
 
 // Ends the process when the raylet is gone or says Exit.
-Forked run_zygote(base::Fd socket);
+Forked run_zygote(RayletSocket raylet);
 
 }  // namespace rayo::worker
