@@ -10,6 +10,7 @@
 #include "runtime/cli/interrupts.h"
 #include "runtime/cli/launch.h"
 #include "runtime/cli/processes.h"
+#include "runtime/cli/reach.h"
 #include "runtime/cli/start_options.h"
 #include "runtime/cli/start_place.h"
 #include "runtime/cli/start_report.h"
@@ -64,6 +65,7 @@ class Start {
     if (error.status.ok() && options_.head) error = start_head();
     if (error.status.ok()) error = start_node();
     if (error.status.ok()) error = settle();
+    if (error.status.ok() && !options_.head && !place_.local) error = meet_others();
     if (!error.status.ok()) {
       undo();
       return terminal_.fail(error.status, error.code);
@@ -79,6 +81,7 @@ class Start {
   StartError start_head();
   StartError start_node();
   StartError settle();
+  StartError meet_others();
   StartError run_daemon(const DaemonPlace& place, base::Readiness& ready);
   base::Binding binding(const PortWish& port) const;
   void undo();
@@ -221,6 +224,13 @@ StartError Start::settle() {
   std::error_code ignored;
   if (session_is_new_) std::filesystem::remove(session_.starter_pid(), ignored);
   return fine();
+}
+
+// A node that is up but cannot be reached would look well until the first call to it.
+StartError Start::meet_others() {
+  Cluster cluster(session_, session_.address);
+  base::Status met = check_reach(cluster, node_, raylet_, terminal_);
+  return {met, met.ok() ? kDone : exit_code_of_call(met)};
 }
 
 void Start::undo() {

@@ -87,7 +87,7 @@ def test_stop_on_the_heads_machine_ends_the_other_machine_too(two_machines):
 def test_a_port_blocked_one_way_is_named_with_its_direction(two_machines):
     head, other = two_machines
     started, token = start_and_token(head)
-    rules = f"table inet block {{ chain in {{ type filter hook input priority 0; ip saddr {head.address} tcp dport 6380 drop; }} }}"
+    rules = f"table inet block {{\n chain in {{\n type filter hook input priority 0\n ip saddr {head.address} tcp dport 6380 drop\n }}\n}}"
     sh("ip", "netns", "exec", other.name, "nft", rules)
     refused = other.rayo("start", "--address", started["address"], "--num-cpus", "1", env=token, code=3)
     what, _ = refused.error
