@@ -80,7 +80,12 @@ int print_log(const LogFlags& wanted, Cluster& cluster, Terminal& terminal) {
   }
   base::Status copied;
   base::run_in_loop([&] { copied = copy_log(*place, wanted, terminal); });
-  return copied.ok() ? static_cast<int>(kDone) : terminal.fail(copied, exit_code_of_call(copied));
+  if (copied.ok()) return kDone;
+  if (copied.code() == absl::StatusCode::kNotFound && base::next_step(copied).empty()) {
+    return terminal.fail(base::message(copied),
+                         "rayo list workers shows who runs; it may have printed nothing", kFailed);
+  }
+  return terminal.fail(copied, exit_code_of_call(copied));
 }
 
 }  // namespace

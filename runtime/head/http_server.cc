@@ -139,7 +139,7 @@ base::StatusOr<std::unique_ptr<HttpServer>> HttpServer::open(base::Loop& loop, O
     auto holder = rpc::port_holder(options.port);
     auto taken = cat("HTTP port ", options.port, " is taken", holder.empty() ? "" : cat(" by ", holder));
     if (options.port_fixed) {
-      return base::failed(absl::StatusCode::kAlreadyExists, taken, "give another --http-port, or leave it out for any free one");
+      return base::failed(absl::StatusCode::kAlreadyExists, cat("cannot listen: ", taken), "give another --http-port, or leave it out for any free one");
     }
     listening = listen_on(0);
     if (listening.ok()) notes.push_back(cat(taken, ": using ", listening->port));
