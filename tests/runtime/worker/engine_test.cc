@@ -327,5 +327,48 @@ TEST(Engine, TheRayletsDescriptorsComeWithTheirFrame) {
   EXPECT_EQ(counts, (std::vector<size_t>{0, 3, 1, 0}));
 }
 
+// A reply that lies in the ring when the raylet tells of the callee's death is still a reply; and the dead
+// one's bit may be given to the next peer in the same breath.
+TEST(Engine, APeersLastWordsComeBeforeTheRayletsWordOfItsDeath) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  TestProcess caller, first, second, raylet;
+  Link ring = link(caller, first);
+  {
+    std::lock_guard hold(raylet.engine.baton());
+    ASSERT_TRUE(raylet.engine.attach_raylet(base::Fd(ends[1]), nullptr).ok());
+  }
+  std::vector<std::string> heard;
+  caller.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { heard.push_back("reply"); };
+  caller.sink.gone = [&](PeerId) { heard.push_back("closed"); };
+  caller.sink.raylet_frame = [&](const rpc::FrameHeader&, Bytes body, std::vector<base::Fd>&) {
+    heard.emplace_back(as_text(body));
+    if (heard.back() != "link") return;
+    auto pair = rpc::RingPair::create();
+    EXPECT_TRUE(
+        caller.engine.add_ring_peer({std::move(pair->fd), true, 0, 0, bell_fds(second.engine.doorbell())})
+            .ok());
+  };
+  std::lock_guard hold(caller.engine.baton());
+  ASSERT_TRUE(caller.engine.attach_raylet(base::Fd(ends[0]), nullptr).ok());
+  {
+    std::lock_guard other(first.engine.baton());
+    first.engine.send(ring.at_b, call(1), {});
+    first.engine.flush();
+  }
+  ring.mark.close();
+  auto bell = rpc::PeerDoorbell::map(bell_fds(caller.engine.doorbell()));
+  ASSERT_TRUE(bell.ok());
+  bell->ring(0, true);
+  {
+    std::lock_guard other(raylet.engine.baton());
+    raylet.engine.send_raylet({}, as_bytes("gone"), {});
+    raylet.engine.send_raylet({}, as_bytes("link"), {});
+    raylet.engine.flush();
+  }
+  EXPECT_TRUE(caller.engine.wait_until([&] { return heard.size() == 4; }, soon()));
+  EXPECT_EQ(heard, (std::vector<std::string>{"reply", "closed", "gone", "link"}));
+}
+
 }  // namespace
 }  // namespace rayo::worker
