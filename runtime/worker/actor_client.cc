@@ -228,6 +228,7 @@ void ActorClient::end_life(ErrorRecord why, bool for_good) {
 void ActorClient::apply_last_word() {
   if (!last_word_) return;
   const ErrorRecord why = *std::exchange(last_word_, std::nullopt);
+  ++lives_ended_;
   unlink();
   deadline_ = base::kForever;
   state_ = for_good_ ? State::kDead : State::kNowhere;

@@ -32,6 +32,8 @@ class ActorClient : public CallOwner {
   // Whether one more call may be made; false: the caller waits until it is true, or gives up with Backpressure.
   bool room() const { return outstanding_ + queue_.size() < kWindow; }
   bool dead() const { return state_ == State::kDead; }
+  // How often a life of it was seen to end.
+  uint32_t lives_ended() const { return lives_ended_; }
   bool idle() const { return outstanding_ == 0 && queue_.empty(); }
   uint32_t outstanding() const { return outstanding_; }
   // The last handle is gone: CallWire::went_idle when idle() turns true.
@@ -95,6 +97,7 @@ class ActorClient : public CallOwner {
   bool pumping_ = false;
   bool parting_ = false;
   Inner named_;                      // of the constructor
+  uint32_t lives_ended_ = 0;
   bool ended_ = false;               // this incarnation, so far as told
   bool for_good_ = false;            // of last_word_: it does not come back
   std::optional<ErrorRecord> last_word_;  // how it ended, while replies of before may still be in the link

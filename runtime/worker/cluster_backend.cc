@@ -18,6 +18,8 @@ using internal::ObjectHandle;
 constexpr base::Duration kRoomTimeout = std::chrono::seconds(60);
 // What the head has to answer: creation by name, look-ups, lists.
 constexpr base::Duration kControlTimeout = std::chrono::seconds(30);
+// How long kill() waits for the news of the end.
+constexpr base::Duration kKillTimeout = std::chrono::seconds(2);
 // A wait inside a task lends its CPU after this.
 constexpr base::Duration kLendAfter = std::chrono::milliseconds(1);
 constexpr base::Duration kLongestProbe = std::chrono::seconds(1);
@@ -418,7 +420,12 @@ void ClusterBackend::kill_actor(const ActorId& actor) {
   Hold hold = enter();
   proto::ToRaylet message;
   set_id(message.mutable_kill_actor()->mutable_actor(), actor);
+  ActorClient& client = traffic_.actors().of(actor);
+  const uint32_t lives = client.lives_ended();
   (void)ask(message, kControlTimeout);
+  // The raylet has asked its process to end; a call made after kill() must not meet it alive.
+  auto ended = [&] { return client.dead() || client.lives_ended() != lives; };
+  (void)drive(ended, traffic_.clock().now() + kKillTimeout, kNoPeer);
 }
 
 std::vector<NodeRecord> ClusterBackend::nodes() {
