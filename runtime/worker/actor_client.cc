@@ -19,7 +19,7 @@ constexpr base::Duration kLastReplies = std::chrono::milliseconds(30);
 
 ActorClient::~ActorClient() {
   let_go_of_arguments();
-  if (state_ == State::kReady || state_ == State::kLinking) wire_.disconnect(*this);
+  wire_.disconnect(*this);  // whatever state it is in: nobody may tell it anything any more
 }
 
 std::string ActorClient::who() const { return base::cat(class_name_, " (", actor_.hex().substr(0, 8), ")"); }
@@ -203,7 +203,7 @@ void ActorClient::on_deadline(base::TimePoint now) {
 }
 
 void ActorClient::unlink() {
-  if (state_ == State::kReady || state_ == State::kLinking) wire_.disconnect(*this);
+  wire_.disconnect(*this);
   link_ = kNoPeer;
 }
 

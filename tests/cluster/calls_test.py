@@ -1,0 +1,29 @@
+"""If these fail: a way of calling (near, far, from a remote driver) does not work on a real cluster."""
+import subprocess
+
+from conftest import BIN
+
+
+def run(home, **env):
+    process = subprocess.run([str(BIN / "cluster_calls")], env={**home.env, **env}, text=True, capture_output=True, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
+
+
+def test_on_one_node(home):
+    home.start_head("--num-cpus", "8")
+    assert "1 nodes, local, 0 failed" in run(home)
+
+
+def test_on_two_nodes(home):
+    address = home.start_head("--num-cpus", "8")["address"]
+    home.start_node(address, "--num-cpus", "8")
+    assert "2 nodes, local, 0 failed" in run(home)
+
+
+def test_from_a_remote_driver(home, tmp_path):
+    home.start_head("--num-cpus", "8")
+    node = home.rayo("status", "--json", code=0).json()["nodes"][0]["address"]
+    token = next((home.root / "home" / "sessions").glob("*.token")).read_text().strip()
+    away = {"RAYO_HOME": str(tmp_path / "home"), "RAYO_RUNTIME_DIR": str(tmp_path / "run"), "RAYO_ADDRESS": node, "RAYO_TOKEN": token}
+    assert "1 nodes, remote, 0 failed" in run(home, **away)
