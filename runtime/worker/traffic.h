@@ -99,6 +99,7 @@ class Traffic : public Sink, public CallWire {
   const base::Clock& clock_;
   ProcessEvents events_;
   Alarms alarms_;
+  std::multimap<CallOwner*, Alarms::Number> wakes_;  // its iterators stay valid
   Turn turn_;
   bool closed_ = false;  // what stands below the engine is going: its service thread finds nothing to do any more
   Engine engine_;
@@ -110,7 +111,6 @@ class Traffic : public Sink, public CallWire {
   CallHost host_;
   ActorClients actors_;
   TaskClient tasks_;
-  std::multimap<CallOwner*, Alarms::Number> wakes_;  // its iterators stay valid
 };
 
 }  // namespace rayo::worker
