@@ -1,6 +1,7 @@
 // The call path as a user has it: the public C++ API on a real cluster of two nodes on this machine.
 #include <deque>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 
 #include <rayo/rayo.h>
@@ -172,7 +173,7 @@ void measure_forks(std::atomic<double>& result) {
 double first_answer_ms(const char* program) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string command = std::string(program) + " --first-answer >/dev/null";
-  if (std::system(command.c_str()) != 0) std::abort();
+  if (std::system(command.c_str()) != 0) throw std::runtime_error("a fresh program got no answer");
   return seconds_since(begin) * 1e3;
 }
 
@@ -207,8 +208,14 @@ int run(int argc, char** argv) {
 }  // namespace rayo::bench
 
 int main(int argc, char** argv) {
-  if (!rayo::is_worker() && (argc < 2 || std::string_view(argv[1]) != "--first-answer"))
-    return rayo::bench::run(argc, argv);
+  if (!rayo::is_worker() && (argc < 2 || std::string_view(argv[1]) != "--first-answer")) {
+    try {
+      return rayo::bench::run(argc, argv);
+    } catch (const std::exception& error) {  // so that the cluster goes with its object
+      std::fprintf(stderr, "actor_call_bench: %s\n", error.what());
+      return 1;
+    }
+  }
   rayo::init(argc, argv);  // a worker stays here
   const auto actor = rayo::spawn<rayo::bench::Echo>();
   return static_cast<int>(actor.call<&rayo::bench::Echo::same>(int64_t{0}).get());
