@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <utility>
 
 #include "runtime/worker/engine_parts.h"
 
@@ -167,6 +168,7 @@ bool Engine::Parts::wait_behind(bool (*ready)(void*), void* context, base::TimeP
 
 bool Engine::wait(bool (*ready)(void*), void* context, base::TimePoint deadline, PeerId peer) {
   Parts& parts = *parts_;
+  parts.flushes = 0;
   while (parts.driving) {
     if (parts.wait_behind(ready, context, deadline)) return true;
     if (deadline != base::kForever && parts.clock.now() >= deadline) return false;
@@ -206,8 +208,15 @@ bool Engine::send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> p
 }
 
 void Engine::flush() {
-  parts_->flush_and_kick();
-  parts_->plan_service();
+  Parts& parts = *parts_;
+  if (++parts.flushes <= kBurst || !parts.service.running.load()) {
+    parts.flush_and_kick();
+  } else {
+    parts.peers.flush_rings();
+    parts.peers.kick_urgent();
+    if (parts.peers.dirty() && !std::exchange(parts.service.flush_due, true)) parts.doorbell.wake_service();
+  }
+  parts.plan_service();
 }
 
 size_t Engine::backlog(PeerId peer) const { return parts_->peers.backlog(peer); }

@@ -26,6 +26,10 @@ inline constexpr auto kTick =
 // Turns in a row before the baton is offered to others: a peer that rings without end must not keep it.
 inline constexpr int kTurnsInARow = 16;
 
+// Flushes in a row without a wait in between that make a burst: then sockets are written to in large pieces,
+// by the sender's next wait or the service thread's next tick.
+inline constexpr uint32_t kBurst = 8;
+
 // The thread that moves things while no thread waits. It sleeps on its own eventfd and, by one shot at a
 // time, on the sockets.
 struct ServiceState {
@@ -36,6 +40,7 @@ struct ServiceState {
   std::atomic<bool> posted{false};  // a post has woken it and it has not yet found the queue empty
   bool more = false;                // it gave the baton up before it was done; under the baton, as all below
   bool sockets_armed = false;
+  bool flush_due = false;  // a burst has left frames for the next tick
   base::TimePoint wakes_at = base::kForever;
 };
 
@@ -88,6 +93,7 @@ struct Engine::Parts {
   void* driver_context = nullptr;
   bool asleep = false;          // the driving thread is in epoll_wait
   uint64_t wakes = 0;           // of the driving thread, and each time it begins to drive
+  uint32_t flushes = 0;         // by the user's calls since the last wait
   uint32_t work = 0;            // turns since sockets and deadlines were looked at
   base::TimePoint looked_at{};  // when sockets and deadlines were looked at
   uint32_t runs = 0;            // user calls since the last turn

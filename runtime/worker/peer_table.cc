@@ -196,6 +196,16 @@ void PeerTable::flush() {
   flush_raylet();
 }
 
+void PeerTable::flush_rings() {
+  std::erase_if(dirty_, [this](uint32_t index) {
+    if (slots_[index].socket) return false;
+    slots_[index].dirty = false;
+    flush_slot(slots_[index], index);
+    return true;
+  });
+  flush_raylet();
+}
+
 void PeerTable::publish() {
   for (uint32_t index : dirty_)
     if (slots_[index].ring && !slots_[index].failed) slots_[index].ring->publish();

@@ -34,6 +34,10 @@ class PeerTable {
   bool send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> parts);
   bool send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds);
   void flush();
+  // The same, but leaves to sockets what a later flush can send together with more.
+  void flush_rings();
+  // Something was sent that no flush has let out.
+  bool dirty() const { return !dirty_.empty(); }
   // Shows ring peers that are awake what they were sent; the rest waits for flush().
   void publish();
   // Looks after the urgent frames that were flushed since the last time.

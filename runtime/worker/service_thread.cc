@@ -60,6 +60,8 @@ bool Engine::Parts::run_posts() {
 void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
   doorbell.page().kicked.store(0, std::memory_order_seq_cst);  // before it looks
   service.more = false;
+  service.flush_due = peers.dirty();
+  if (service.flush_due) flush_and_kick();
   run_posts();
   if (!driving) {
     service.more = !serve_turn();
@@ -79,7 +81,7 @@ void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
 base::Duration Engine::Parts::service_span() {
   if (service.more) return kLook;  // so that those who wait for the baton get it
   base::Duration span{-1};
-  if (!service.sockets_armed || service.posted.load()) span = kTick;
+  if (!service.sockets_armed || service.posted.load() || service.flush_due) span = kTick;
   if (span < base::Duration::zero() && !driving && sink.outstanding()) span = kNet;
   service.wakes_at = sink.next_deadline();
   if (service.wakes_at == base::kForever) return span;

@@ -303,6 +303,32 @@ TEST(Engine, SocketsCarryTheSameFrames) {
   EXPECT_TRUE(caller.engine.wait_until([&] { return got == expected; }, soon()));
 }
 
+// Calls made one after the other without a wait leave together, and the last of them are not left behind.
+TEST(Engine, ABurstOverASocketLeavesByItself) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  TestProcess caller, callee;
+  caller.engine.start_service();
+  PeerId to_callee = kNoPeer;
+  {
+    std::lock_guard hold(caller.engine.baton());
+    to_callee = caller.engine.add_tcp_peer(base::Fd(ends[0]), nullptr).value_or(kNoPeer);
+  }
+  {
+    std::lock_guard hold(callee.engine.baton());
+    ASSERT_TRUE(callee.engine.add_tcp_peer(base::Fd(ends[1]), nullptr).ok());
+  }
+  EchoServer server(callee);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    std::lock_guard hold(caller.engine.baton());
+    ASSERT_TRUE(caller.engine.send(to_callee, call(i), {}));
+    caller.engine.flush();
+  }
+  const base::TimePoint limit = soon();
+  while (server.answered() != 1000 && base::system_clock().now() < limit) std::this_thread::yield();
+  EXPECT_EQ(server.answered(), 1000u);
+}
+
 TEST(Engine, TheRayletsDescriptorsComeWithTheirFrame) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
