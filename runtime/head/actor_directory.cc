@@ -319,7 +319,7 @@ void ActorDirectory::handles(NodeId node, const proto::ActorHandles& handles, in
 }
 
 void ActorDirectory::without_handles(Actor& actor, int64_t now_us, ActorChanges& changes) {
-  if (!actor.holders.empty() || !actor.spec.name().empty() || actor.dead()) return;
+  if (!actor.holders.empty() || actor.dead()) return;
   end(id_of(actor), death_record(proto::OUT_OF_SCOPE, {}, "its last handle was dropped", now_us), nullptr, changes);
 }
 

@@ -195,22 +195,21 @@ TEST_F(ActorDirectoryTest, AConstructorCutShortByALostNodeRunsElsewhere) {
   EXPECT_EQ(actors.find(kept)->info.incarnation(), 2u);
 }
 
-TEST_F(ActorDirectoryTest, TheLastHandleEndsAnUnnamedActorAndNoNamedOne) {
-  auto unnamed = make_alive(1);
+TEST_F(ActorDirectoryTest, TheLastHandleEndsAnActorAndFreesItsName) {
   auto named = make_alive(2, "hits");
   proto::ActorHandles held, dropped;
-  rpc::to_proto(unnamed, held.add_held());
-  for (auto id : {unnamed, named}) rpc::to_proto(id, dropped.add_dropped());
+  rpc::to_proto(named, held.add_held());
+  rpc::to_proto(named, dropped.add_dropped());
   actors.handles(kOther, held, 4, changes);
   actors.handles(kNode, dropped, 5, changes);
-  EXPECT_EQ(state(unnamed), proto::ALIVE);
-  actors.handles(kOther, dropped, 6, changes);
-  EXPECT_EQ(state(unnamed), proto::DEAD);
-  EXPECT_EQ(actors.find(unnamed)->info.death().kind(), proto::OUT_OF_SCOPE);
   EXPECT_EQ(state(named), proto::ALIVE);
-  actors.end_job(kJob, death_record(proto::DRIVER_GONE, {}, "gone", 7), changes);
+  EXPECT_TRUE(actors.named("lab", "hits"));
+  actors.handles(kOther, dropped, 6, changes);
+  actors.handles(kOther, dropped, 6, changes);
   EXPECT_EQ(state(named), proto::DEAD);
-  EXPECT_EQ(changes.end.size(), 2u);
+  EXPECT_EQ(actors.find(named)->info.death().kind(), proto::OUT_OF_SCOPE);
+  EXPECT_FALSE(actors.named("lab", "hits"));
+  EXPECT_EQ(changes.end.size(), 1u);
 }
 
 TEST_F(ActorDirectoryTest, AStreamThatComesAgainSettlesWhatWasLostOnTheWay) {
