@@ -50,6 +50,11 @@ struct Fixture : ::testing::Test {
     changes = {};
     return id;
   }
+  void hold(ActorId id, NodeId node) {
+    proto::ActorHandles held;
+    rpc::to_proto(id, held.add_held());
+    actors.handles(node, held, 4, changes);
+  }
   proto::ActorState state(ActorId id) { return actors.find(id)->info.state(); }
   bool erased(const std::string& table) {
     return std::ranges::any_of(changes.persist.writes(),
@@ -120,6 +125,7 @@ TEST_F(ActorDirectoryTest, CreatingTwiceIsCreatingOnce) {  // 4
 
 TEST_F(ActorDirectoryTest, AnOldIncarnationChangesNothingAndIsEnded) {  // 2
   auto id = make_alive(1, "hits", 1);
+  hold(id, kOther);
   auto old = said(id, proto::ALIVE);
   actors.node_died(kNode, death_record(proto::NODE_LOST, kNode, "lost", 5), 5, changes);
   EXPECT_EQ(state(id), proto::RESTARTING);
@@ -181,14 +187,7 @@ TEST_F(ActorDirectoryTest, AConstructorCutShortByALostNodeRunsElsewhere) {
   actors.node_died(kNode, death_record(proto::NODE_LOST, kNode, "lost", 5), 5, changes);
   EXPECT_EQ(state(id), proto::DEAD);  // its only handle was on that node, too
   auto kept = make(2);
-  actors.handles(
-      kOther,
-      [&] {
-        proto::ActorHandles h;
-        rpc::to_proto(kept, h.add_held());
-        return h;
-      }(),
-      6, changes);
+  hold(kept, kOther);
   actors.start(kept, kNode, 6, changes);
   actors.node_died(kNode, death_record(proto::NODE_LOST, kNode, "lost", 7), 7, changes);
   EXPECT_EQ(state(kept), proto::PENDING);
