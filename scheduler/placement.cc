@@ -48,8 +48,11 @@ double fill(const Demand& demand, const ViewNode& node) {
     fullest = std::max(fullest, static_cast<double>(used.units) / static_cast<double>(total.units));
   };
   static const std::string kCpu = "cpu";
-  look(kCpu, std::max(demand.resources.get("cpu"), demand.to_place.get("cpu")));
-  for (const auto& [name, amount] : demand.resources.amounts()) look(name, amount);
+  auto cpu = demand.resources.get(kCpu);
+  for (const auto& [name, amount] : demand.resources.amounts()) {
+    if (name != kCpu) look(name, amount);
+  }
+  look(kCpu, std::max(cpu, demand.to_place.get(kCpu)));
   return fullest;
 }
 
@@ -71,15 +74,22 @@ struct Best {
   }
 };
 
+// Looks at kSamples at most, and no further once kEnough of them fit: each look costs some cache misses.
+constexpr size_t kEnough = 4;
+
 Best sampled(const Demand& demand, const ClusterView& view, const PlaceHints& hints) {
   Best best;
   uint64_t state = hints.seed;
-  for (size_t i = 0; i < kSamples; ++i) {
+  size_t fitting = 0;
+  for (size_t i = 0; i < kSamples && fitting < kEnough; ++i) {
     const auto& node = view.nodes()[next_random(state) % view.nodes().size()];
-    if (eligible(demand, node, hints)) best.offer(node, score(demand, node, hints));
+    if (!eligible(demand, node, hints)) continue;
+    best.offer(node, score(demand, node, hints));
+    ++fitting;
   }
   const auto* preferred = hints.prefer ? view.find(hints.prefer) : nullptr;
-  if (preferred && eligible(demand, *preferred, hints)) best.offer(*preferred, score(demand, *preferred, hints));
+  if (preferred && eligible(demand, *preferred, hints))
+    best.offer(*preferred, score(demand, *preferred, hints));
   return best;
 }
 
@@ -100,7 +110,8 @@ Reason label_reason(const Demand& demand, const ViewNode& node) {
   for (const auto& rule : demand.labels) {
     if (rule_holds(rule, node)) continue;
     auto found = node.labels.find(rule.key);
-    std::string has = found == node.labels.end() ? cat("has no label ", rule.key) : cat("has ", rule.key, " = ", found->second);
+    std::string has = found == node.labels.end() ? cat("has no label ", rule.key)
+                                                 : cat("has ", rule.key, " = ", found->second);
     return {"label_mismatch", cat("asks for ", rule_text(rule), ", the node ", has)};
   }
   return {};
@@ -121,7 +132,9 @@ std::vector<Reason> reasons_of(const Demand& demand, const ViewNode& node) {
 }
 
 Reason bound_to_unknown(const Demand& demand) {
-  return {"node_unavailable", cat("it is bound to the node ", demand.node.hex(), ", which is not in the cluster"), 1, demand.node};
+  return {"node_unavailable",
+          cat("it is bound to the node ", demand.node.hex(), ", which is not in the cluster"), 1,
+          demand.node};
 }
 
 }  // namespace
@@ -141,7 +154,8 @@ std::optional<NodeId> place(const Demand& demand, const ClusterView& view, const
 bool could_ever_hold(const Demand& demand, const ClusterView& view) {
   return std::ranges::any_of(view.nodes(), [&](const ViewNode& node) {
     bool living = node.state == NodeState::kAlive || node.state == NodeState::kSuspect;
-    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node) && node.capacity.could_ever(demand);
+    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node) &&
+           node.capacity.could_ever(demand);
   });
 }
 
@@ -168,7 +182,8 @@ std::vector<Reason> explain(const Demand& demand, const ClusterView& view) {
     auto reasons = reasons_of(demand, node);
     if (reasons.empty() && !bound_elsewhere(demand, node)) return {};
     // A node that fails for one reason alone, and that could hold it when empty, comes closest.
-    double closeness = (node.capacity.could_ever(demand) ? 2.0 : 1.0) / (1.0 + static_cast<double>(reasons.size()));
+    double closeness =
+        (node.capacity.could_ever(demand) ? 2.0 : 1.0) / (1.0 + static_cast<double>(reasons.size()));
     for (auto& reason : reasons) {
       auto& group = by_code[reason.code];
       ++group.nodes;
