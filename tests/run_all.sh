@@ -49,10 +49,8 @@ else
   stage "build release" ./dev build release
   stage "unit, simulation, build checks (release)" ctests release
   stage "cluster: real binaries, real sockets" cluster_tests
-  stage "build asan" ./dev build asan unit_tests
-  stage "unit, simulation (ASan, UBSan)" ctests asan -L 'unit|simulation'
-  stage "build tsan" ./dev build tsan unit_tests
-  stage "unit, simulation (TSan)" ctests tsan -L 'unit|simulation'
+  stage "build asan" ./dev build asan sanitized_tests
+  stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store)$'
 fi
 
 printf '\nminutes  kind\n'
