@@ -4,13 +4,15 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <dirent.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
+#include <stdexcept>
 #include <stdlib.h>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "bench/harness.h"
@@ -26,14 +28,14 @@ class LocalCluster {
     ::setenv("RAYO_HOME", (dir_ / "home").c_str(), 1);
     ::setenv("RAYO_RUNTIME_DIR", (dir_ / "run").c_str(), 1);
     ::unsetenv("RAYO_ADDRESS");
+    start_cleaner();
     const auto begin = std::chrono::steady_clock::now();
     run("start --head --local --num-cpus 8 --labels bench=first --port 0 --http-port 0 --node-port 0");
     start_seconds_ = seconds_since(begin);
   }
   ~LocalCluster() {
-    (void)std::system((rayo() + " stop --all >" + (dir_ / "stop.log").string() + " 2>&1").c_str());
-    std::error_code ignored;
-    std::filesystem::remove_all(dir_, ignored);
+    ::close(alive_);
+    ::waitpid(cleaner_, nullptr, 0);
   }
   LocalCluster(const LocalCluster&) = delete;
 
@@ -53,14 +55,33 @@ class LocalCluster {
   }
 
  private:
+  // However this program ends, a child sees the pipe close, stops the cluster and removes its files.
+  void start_cleaner() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    cleaner_ = ::fork();
+    if (cleaner_ != 0) {
+      ::close(ends[0]);
+      alive_ = ends[1];
+      return;
+    }
+    ::setsid();
+    ::close(ends[1]);
+    char byte;
+    while (::read(ends[0], &byte, 1) > 0) {
+    }
+    (void)std::system((rayo() + " stop --all >" + (dir_ / "stop.log").string() + " 2>&1").c_str());
+    std::error_code ignored;
+    std::filesystem::remove_all(dir_, ignored);
+    ::_exit(0);
+  }
   static std::string rayo() {
     return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rayo").string();
   }
   void run(const std::string& arguments) const {
     const std::string log = (dir_ / "cli.log").string();
     if (std::system((rayo() + " " + arguments + " >" + log + " 2>&1").c_str()) == 0) return;
-    std::fprintf(stderr, "rayo %s failed:\n%s", arguments.c_str(), text_of(log).c_str());
-    std::exit(1);
+    throw std::runtime_error("rayo " + arguments + " failed: " + text_of(log));
   }
   std::string address() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "run")) {
@@ -95,6 +116,8 @@ class LocalCluster {
 
   std::filesystem::path dir_;
   double start_seconds_ = 0;
+  pid_t cleaner_ = -1;
+  int alive_ = -1;
 };
 
 }  // namespace rayo::bench
