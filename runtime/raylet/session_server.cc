@@ -162,7 +162,8 @@ LocalProcess* SessionServer::welcome_worker(FrameWire& wire, const ReceivedFrame
 }
 
 bool SessionServer::take_doorbell(LocalProcess& process, ReceivedFrame& frame, proto::Failure& failure) {
-  if (process.remote || process.kind == proto::ZYGOTE) return true;
+  // What the process is, not what it was started for: one with several threads cannot be the zygote and comes as a worker.
+  if (process.remote || frame.message.hello().kind() == proto::ZYGOTE) return true;
   if (frame.descriptors.size() != 3) {
     failure = invalid("hello came without a doorbell");
     return false;

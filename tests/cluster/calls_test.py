@@ -27,3 +27,10 @@ def test_from_a_remote_driver(home, tmp_path):
     token = next((home.root / "home" / "sessions").glob("*.token")).read_text().strip()
     away = {"RAYO_HOME": str(tmp_path / "home"), "RAYO_RUNTIME_DIR": str(tmp_path / "run"), "RAYO_ADDRESS": node, "RAYO_TOKEN": token}
     assert "1 nodes, remote, 0 failed" in run(home, **away)
+
+
+def test_a_program_with_threads_before_init(home):
+    """Its workers are exec'd one by one, and must be reached all the same."""
+    home.start_head("--num-cpus", "8")
+    process = subprocess.run([str(BIN / "cluster_threaded")], env=home.env, text=True, capture_output=True, timeout=60)
+    assert process.returncode == 0 and process.stdout == "42\n", process.stdout + process.stderr
