@@ -103,7 +103,7 @@ struct Node::State {
         head(loop, head_dial(settings, joined), {own.id, incarnation}),
         jobs([this](JobId job, base::TimePoint deadline) { return find_job(job, deadline); }),
         links(processes, [this](NodeId node) { return nodes.remote(node); }),
-        packages(loop, settings.node_dir / "packages"),
+        packages(settings.node_dir / "packages"),
         output(loop, own, processes, jobs, head),
         logs(loop, settings.node_dir / "workers",
              [this](PrintedLines printed) { output.printed(std::move(printed)); }),

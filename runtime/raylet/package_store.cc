@@ -18,9 +18,7 @@ namespace {
 
 using base::cat;
 
-constexpr size_t kPiece = 1u << 20;                                   // of a file on its way
-constexpr base::Duration kUploadPatience = std::chrono::seconds(20);  // for the driver's node to bring it
-constexpr base::Duration kFetchAgain = std::chrono::milliseconds(30);
+constexpr size_t kPiece = 1u << 20;         // of a file on its way
 constexpr int64_t kMaxPackage = 4LL << 30;  // bytes of one program
 
 class Hasher {
@@ -110,7 +108,7 @@ base::StatusOr<PackageId> hash_file(int fd) {
   return hasher.value();
 }
 
-PackageStore::PackageStore(base::Loop& loop, base::Path folder) : loop_(loop), folder_(std::move(folder)) {}
+PackageStore::PackageStore(base::Path folder) : folder_(std::move(folder)) {}
 
 PackageStore::~PackageStore() = default;
 
@@ -205,12 +203,7 @@ base::StatusOr<base::Fd> PackageStore::open(PackageId package, rpc::Channel* hea
       return base::failed(absl::StatusCode::kUnavailable,
                           cat("package ", package.hex(), " is not here and the head is away"));
     entry.fetching = true;
-    auto fetched = fetch(package, *head, deadline);
-    // The driver's node may be bringing it to the head at this moment.
-    base::TimePoint patience = std::min(deadline, loop_.deadline(kUploadPatience));
-    while (fetched.code() == absl::StatusCode::kNotFound && loop_.now() < patience &&
-           base::sleep_for(kFetchAgain))
-      fetched = fetch(package, *head, deadline);
+    auto fetched = fetch(package, *head, deadline);  // the head waits while the driver's node still sends it
     entries_[package].fetching = false;
     changed_.notify_all();
     RAYO_RETURN_IF_ERROR(fetched);

@@ -27,7 +27,7 @@ namespace rayo::raylet {
 
 class PackageStore {
  public:
-  PackageStore(base::Loop& loop, base::Path folder);
+  explicit PackageStore(base::Path folder);
   ~PackageStore();
 
   base::Status prepare();  // makes the folder
@@ -57,7 +57,6 @@ class PackageStore {
   void copy_behind(PackageId package);
   base::Path path(PackageId package) const { return folder_ / package.hex(); }
 
-  base::Loop& loop_;
   base::Path folder_;
   base::WorkThreads disk_{"rayo-disk", 1};
   std::map<PackageId, Entry> entries_;
