@@ -47,8 +47,7 @@ double call_us(const ActorHandle<Echo>& actor, int count) {
 
 double idle_call_us(const ActorHandle<Echo>& actor) {
   return p50_us(
-      200, [] { std::this_thread::sleep_for(1ms); },
-      [&] { (void)actor.call<&Echo::same>(int64_t{1}).get(); });
+      200, [] { std::this_thread::sleep_for(1ms); }, [&] { (void)actor.call<&Echo::same>(int64_t{1}).get(); });
 }
 
 // Calls per second with `window` in flight; `start` makes one.
@@ -83,8 +82,7 @@ void same_node(Report& report, References& references) {
   const auto actor = echo_on("first");
   report.ratio(
       {"actor_call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3},
-      [&] { return p50_us(kCalls, [&] { references.ring.call(); }); },
-      [&] { return call_us(actor, kCalls); });
+      [&] { return p50_us(kCalls, [&] { references.ring.call(); }); }, [&] { return call_us(actor, kCalls); });
   report.ratio(
       {"actor_call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
       [&] {
@@ -147,8 +145,7 @@ void small_objects(Report& report) {
 void creation(Report& report, Child& forker, Shared<std::atomic<double>>& fork_us) {
   (void)forker;
   report.ratio(
-      {"actor.creation", "us", Better::kLower, "fork+exit of a small process", 4},
-      [&] { return fork_us->load(); },
+      {"actor.creation", "us", Better::kLower, "fork+exit of a small process", 4}, [&] { return fork_us->load(); },
       [] {
         return p50_us(20, [] {
           const auto actor = spawn<Echo>({.labels = {{.key = "bench", .values = {"first"}}}});

@@ -61,10 +61,9 @@ void in_flight(Report& report) {
   EngineEcho engine;
   for (const size_t window : {size_t{64}, size_t{1000}})
     report.ratio(
-        {"call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher,
-         "coalesced unix-socket echo", 0.5},
-        [&] { return socket.calls_per_second(window, kSpan); },
-        [&] { return engine.calls_per_second(window, kSpan); });
+        {"call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher, "coalesced unix-socket echo",
+         0.5},
+        [&] { return socket.calls_per_second(window, kSpan); }, [&] { return engine.calls_per_second(window, kSpan); });
 }
 
 void two_nodes(Report& report) {
@@ -72,12 +71,10 @@ void two_nodes(Report& report) {
   EngineEcho engine({.tcp = true});
   report.ratio(
       {"call.tcp.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
-      [&] { return p50_us(4000, [&] { socket.call(); }); },
-      [&] { return p50_us(4000, [&] { engine.call(); }); });
+      [&] { return p50_us(4000, [&] { socket.call(); }); }, [&] { return p50_us(4000, [&] { engine.call(); }); });
   report.ratio(
       {"call.tcp.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
-      [&] { return socket.calls_per_second(1000, kSpan); },
-      [&] { return engine.calls_per_second(1000, kSpan); });
+      [&] { return socket.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });
 }
 
 // Calls per second of `pairs` callers in processes of their own, all at the same time; window 1: one at a
@@ -108,8 +105,8 @@ double pairs_rate(int pairs, size_t window) {
 
 void four_pairs(Report& report) {
   report.ratio(
-      {"call.same_node.4_pairs_sync", "calls/s", Better::kHigher, "one pair", 0.4},
-      [] { return pairs_rate(1, 1); }, [] { return pairs_rate(4, 1); });
+      {"call.same_node.4_pairs_sync", "calls/s", Better::kHigher, "one pair", 0.4}, [] { return pairs_rate(1, 1); },
+      [] { return pairs_rate(4, 1); });
   report.ratio(
       {"call.same_node.4_pairs_in_flight_64", "calls/s", Better::kHigher, "one pair", 1},
       [] { return pairs_rate(1, 64); }, [] { return pairs_rate(4, 64); });
@@ -119,9 +116,8 @@ void four_pairs(Report& report) {
 void busy_owner(Report& report) {
   for (const auto& [name, span] : {std::pair{"100us", 100us}, {"1ms", 1'000us}, {"1s", 1'000'000us}}) {
     EngineEcho owner({.work = [span] { spin_for(span); }, .long_work = true});
-    report.absolute(
-        {std::string("reference.of_busy_owner.methods_of_") + name, "us", Better::kLower, "", 200},
-        [&] { return owner.urgent_p50_us(span < 1s ? 200 : 50); });
+    report.absolute({std::string("reference.of_busy_owner.methods_of_") + name, "us", Better::kLower, "", 200},
+                    [&] { return owner.urgent_p50_us(span < 1s ? 200 : 50); });
   }
 }
 

@@ -173,8 +173,7 @@ class EngineEcho {
       const auto bit = static_cast<uint32_t>(i);
       must(engine.add_ring_peer({std::move(pair.fd), true, bit, bit, fds(idle_)}));
     }
-    if (options_.tcp)
-      return must(engine.add_tcp_peer(base::Fd(first ? sockets_.first : sockets_.second), nullptr));
+    if (options_.tcp) return must(engine.add_tcp_peer(base::Fd(first ? sockets_.first : sockets_.second), nullptr));
     return must(engine.add_ring_peer({duplicate(pair_.fd.get()), first, 0, 0, fds(first ? there_ : here_)}));
   }
 

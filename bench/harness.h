@@ -90,17 +90,15 @@ class Report {
  private:
   void add(const RowSpec& spec, double value, double reference, double judged) {
     const bool holds = spec.better == Better::kLower ? judged <= spec.budget : judged >= spec.budget;
-    std::string row = "{\"name\": \"" + spec.name + "\", \"value\": " + number(value) + ", \"unit\": \"" +
-                      spec.unit + "\", \"better\": \"" +
-                      (spec.better == Better::kLower ? "lower" : "higher") + "\", ";
+    std::string row = "{\"name\": \"" + spec.name + "\", \"value\": " + number(value) + ", \"unit\": \"" + spec.unit +
+                      "\", \"better\": \"" + (spec.better == Better::kLower ? "lower" : "higher") + "\", ";
     row += spec.reference.empty()
                ? "\"reference\": null, \"ratio\": null, "
                : "\"reference\": {\"name\": \"" + spec.reference + "\", \"value\": " + number(reference) +
                      "}, \"ratio\": " + number(judged) + ", ";
     row += "\"budget\": " + number(spec.budget) + ", \"holds\": " + (holds ? "true" : "false") + "}";
     rows_.push_back(std::move(row));
-    std::fprintf(stderr, "%-34s %10s %-8s %s%s\n", spec.name.c_str(), number(value).c_str(),
-                 spec.unit.c_str(),
+    std::fprintf(stderr, "%-34s %10s %-8s %s%s\n", spec.name.c_str(), number(value).c_str(), spec.unit.c_str(),
                  spec.reference.empty() ? "" : ("x " + number(judged) + " of " + spec.reference).c_str(),
                  holds ? "" : "   over budget");
   }

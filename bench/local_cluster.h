@@ -40,9 +40,7 @@ class LocalCluster {
   LocalCluster(const LocalCluster&) = delete;
 
   double start_seconds() const { return start_seconds_; }
-  void add_node() {
-    run("start --address " + address() + " --num-cpus 8 --labels bench=second --node-port 0");
-  }
+  void add_node() { run("start --address " + address() + " --num-cpus 8 --labels bench=second --node-port 0"); }
 
   // Processor time, in seconds, that head and raylets have used so far.
   double daemon_cpu_seconds() const {

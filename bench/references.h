@@ -57,8 +57,7 @@ template <class T>
 class Shared {
  public:
   Shared()
-      : memory_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE,
-                       -1, 0)) {
+      : memory_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)) {
     if (memory_ == MAP_FAILED) std::abort();
   }
   ~Shared() { ::munmap(memory_, sizeof(T)); }
@@ -169,8 +168,7 @@ inline std::pair<int, int> tcp_pair() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0)
-    std::abort();
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0) std::abort();
   ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
   const int here = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (::connect(here, reinterpret_cast<sockaddr*>(&address), size) != 0) std::abort();
@@ -222,8 +220,7 @@ class SocketEcho {
     uint64_t done = 0;
     const auto begin = std::chrono::steady_clock::now();
     while (seconds_since(begin) < span.count()) {
-      if (in_flight < window && ::write(here_, bytes.data(), (window - in_flight) * kFrameBytes) < 0)
-        std::abort();
+      if (in_flight < window && ::write(here_, bytes.data(), (window - in_flight) * kFrameBytes) < 0) std::abort();
       in_flight = window;
       partial += read_some(bytes.data(), bytes.size());
       done += partial / kFrameBytes;

@@ -46,8 +46,8 @@ std::vector<DeviceProcess> processes_of(const Nvml& nvml, nvml::DeviceHandle han
   std::vector<nvml::ProcessInfo> found(64);
   for (int attempt = 0; attempt < 3; ++attempt) {  // more may start between two questions
     auto count = static_cast<unsigned>(found.size());
-    nvml::Result result = nvml.call<nvml::GetProcesses>("nvmlDeviceGetComputeRunningProcesses_v3", handle,
-                                                        &count, found.data());
+    nvml::Result result =
+        nvml.call<nvml::GetProcesses>("nvmlDeviceGetComputeRunningProcesses_v3", handle, &count, found.data());
     if (result == nvml::kInsufficientSize) {
       found.resize(count + 64);
       continue;
@@ -65,12 +65,12 @@ std::vector<DeviceProcess> processes_of(const Nvml& nvml, nvml::DeviceHandle han
 
 void note_temperature(const Nvml& nvml, nvml::DeviceHandle handle, Device& device) {
   unsigned celsius = 0, limit = 0;
-  if (nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperature", handle, nvml::kTemperatureOfGpu,
-                                      &celsius) != nvml::kSuccess)
+  if (nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperature", handle, nvml::kTemperatureOfGpu, &celsius) !=
+      nvml::kSuccess)
     return;
   device.temperature_c = static_cast<int>(celsius);
-  nvml::Result known = nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperatureThreshold", handle,
-                                                       nvml::kSlowdownThreshold, &limit);
+  nvml::Result known =
+      nvml.call<nvml::GetTemperature>("nvmlDeviceGetTemperatureThreshold", handle, nvml::kSlowdownThreshold, &limit);
   if (known != nvml::kSuccess || limit == 0 || celsius < limit) return;
   device.state = "hot";
   device.reason = cat(celsius, " C, it slows down from ", limit, " C on");
@@ -81,8 +81,7 @@ Device describe(const Nvml& nvml, unsigned index) {
   nvml::DeviceHandle handle = nullptr;
   nvml::Result result = nvml.call<nvml::GetHandle>("nvmlDeviceGetHandleByIndex_v2", index, &handle);
   char text[nvml::kTextSize] = {};
-  if (result == nvml::kSuccess)
-    result = nvml.call<nvml::GetText>("nvmlDeviceGetUUID", handle, text, nvml::kTextSize);
+  if (result == nvml::kSuccess) result = nvml.call<nvml::GetText>("nvmlDeviceGetUUID", handle, text, nvml::kTextSize);
   if (result == nvml::kSuccess) {
     device.uuid = text;
     result = nvml.call<nvml::GetText>("nvmlDeviceGetName", handle, text, nvml::kTextSize);

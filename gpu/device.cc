@@ -101,8 +101,7 @@ DeviceList list_devices(base::TimePoint deadline) {
   if (!ended) kill(probe->pid, SIGKILL);
   int status = reap(probe->pid);
   if (!ended)
-    return none(
-        "the NVIDIA driver did not answer in time: the question was given up (nvidia-smi would hang too)");
+    return none("the NVIDIA driver did not answer in time: the question was given up (nvidia-smi would hang too)");
   if (WIFSIGNALED(status)) {
     return none(cat("rayo-gpu-probe was ended inside the NVIDIA driver by signal ", WTERMSIG(status), " (",
                     strsignal(WTERMSIG(status)), ")"));

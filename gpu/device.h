@@ -40,8 +40,7 @@ struct Device {
 
 struct DeviceList {
   std::vector<Device> devices;
-  std::string
-      reason;  // why there is none: no driver, the probe hung, NVML's own words; "" where there are some
+  std::string reason;  // why there is none: no driver, the probe hung, NVML's own words; "" where there are some
 };
 
 // Runs `rayo-gpu-probe` (beside this program, or $RAYO_GPU_PROBE) and kills it at the deadline. About 5 ms

@@ -41,8 +41,7 @@ Device to_device(const json::object& object) {
   device.temperature_c = json::value_to<int>(object.at("temperature_c"));
   device.power_w = json::value_to<double>(object.at("power_w"));
   for (const json::value& one : object.at("processes").as_array()) {
-    device.processes.push_back(
-        {json::value_to<pid_t>(one.at("pid")), json::value_to<int64_t>(one.at("memory_bytes"))});
+    device.processes.push_back({json::value_to<pid_t>(one.at("pid")), json::value_to<int64_t>(one.at("memory_bytes"))});
   }
   return device;
 }
@@ -52,8 +51,7 @@ Device to_device(const json::object& object) {
 std::string to_json(const DeviceList& list) {
   json::array devices;
   for (const Device& device : list.devices) devices.push_back(to_object(device));
-  return json::serialize(
-      json::object{{"schema", 1}, {"reason", list.reason}, {"devices", std::move(devices)}});
+  return json::serialize(json::object{{"schema", 1}, {"reason", list.reason}, {"devices", std::move(devices)}});
 }
 
 base::StatusOr<DeviceList> parse_devices(std::string_view text) {
@@ -61,8 +59,7 @@ base::StatusOr<DeviceList> parse_devices(std::string_view text) {
     json::value document = json::parse({text.data(), text.size()});
     DeviceList list;
     list.reason = json::value_to<std::string>(document.at("reason"));
-    for (const json::value& one : document.at("devices").as_array())
-      list.devices.push_back(to_device(one.as_object()));
+    for (const json::value& one : document.at("devices").as_array()) list.devices.push_back(to_device(one.as_object()));
     return list;
   } catch (const std::exception& error) {
     return base::failed(absl::StatusCode::kInvalidArgument,

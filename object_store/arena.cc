@@ -1,12 +1,11 @@
 #include "object_store/arena.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-
-#include <algorithm>
-#include <cerrno>
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
@@ -18,12 +17,13 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = 2 << 20;
 constexpr unsigned kHuge2MiB = 21u << 26;  // MFD_HUGE_2MB of <linux/memfd.h>, which does not go with <sys/mman.h>
-constexpr std::string_view kNextStep = "start with a smaller --object-store-memory, or give the machine or its cgroup more";
+constexpr std::string_view kNextStep =
+    "start with a smaller --object-store-memory, or give the machine or its cgroup more";
 
 int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
-// A file of huge pages from the kernel's pool. Mapping reserves them, so a pool that is too small is known here and not by a
-// SIGBUS at the first write.
+// A file of huge pages from the kernel's pool. Mapping reserves them, so a pool that is too small is known here and not
+// by a SIGBUS at the first write.
 base::Fd hugetlb(int64_t size_bytes) {
   base::Fd fd(memfd_create("rayo-arena", MFD_CLOEXEC | MFD_HUGETLB | kHuge2MiB));
   if (!fd || ftruncate(fd.get(), size_bytes) != 0) return {};
@@ -80,7 +80,8 @@ void Arena::discard(int64_t offset, int64_t size_bytes) {
 
 base::StatusOr<ArenaView> ArenaView::open(base::Fd fd, int64_t size_bytes) {
   void* memory = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (memory == MAP_FAILED) return base::failed_errno(errno, base::cat("cannot map the arena of ", base::format_size(size_bytes)));
+  if (memory == MAP_FAILED)
+    return base::failed_errno(errno, base::cat("cannot map the arena of ", base::format_size(size_bytes)));
   return ArenaView(std::move(fd), static_cast<const std::byte*>(memory), size_bytes);
 }
 
@@ -115,7 +116,8 @@ base::Status ArenaView::write(int64_t offset, std::span<const std::byte> bytes) 
 }
 
 std::span<const std::byte> ArenaView::read(int64_t offset, int64_t size_bytes) const {
-  RAYO_CHECK(offset >= 0 && size_bytes >= 0 && size_bytes <= size_bytes_ - offset, "the raylet names extents within its arena");
+  RAYO_CHECK(offset >= 0 && size_bytes >= 0 && size_bytes <= size_bytes_ - offset,
+             "the raylet names extents within its arena");
   return {memory_ + offset, static_cast<size_t>(size_bytes)};
 }
 

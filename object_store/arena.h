@@ -1,14 +1,15 @@
-// The node's shared memory for large values. The raylet creates one arena and hands its descriptor to the processes of its node;
-// they read through one read-only mapping and write the extents that the raylet gave them with pwrite: a first write through a
-// mapping of 4 KiB pages costs each process microseconds a page (limits.md: 0.25 against 4.3 GB/s), and so no process ever maps
-// the arena for writing.
+// The node's shared memory for large values. The raylet creates one arena and hands its descriptor to the processes of
+// its node; they read through one read-only mapping and write the extents that the raylet gave them with pwrite: a
+// first write through a mapping of 4 KiB pages costs each process microseconds a page (limits.md: 0.25 against 4.3
+// GB/s), and so no process ever maps the arena for writing.
 //
 //   auto arena = Arena::create(4ll << 30);            // raylet
 //   auto view = ArenaView::open(std::move(fd), size);  // worker
 //   view->write(offset, bytes);  ... sealed ...  std::span<const std::byte> value = view->read(offset, size);
 //
-// Others of the machine get nothing (the descriptor is the only way in); protection against the same user is not claimed.
-// Errors: no memory, or limits of the cgroup; the next step names the flag. Any thread; the caller orders writes before reads.
+// Others of the machine get nothing (the descriptor is the only way in); protection against the same user is not
+// claimed. Errors: no memory, or limits of the cgroup; the next step names the flag. Any thread; the caller orders
+// writes before reads.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ namespace rayo::object_store {
 
 class Arena {
  public:
-  // Tries huge pages of the kernel's pool, then a tmpfs of its own with huge pages (never attached to the file tree, so it is gone
-  // with its last descriptor), then a plain memfd. Rounds up to whole pages of its backing.
+  // Tries huge pages of the kernel's pool, then a tmpfs of its own with huge pages (never attached to the file tree, so
+  // it is gone with its last descriptor), then a plain memfd. Rounds up to whole pages of its backing.
   static base::StatusOr<Arena> create(int64_t size_bytes);
 
   int fd() const { return fd_.get(); }
@@ -35,7 +36,8 @@ class Arena {
   void discard(int64_t offset, int64_t size_bytes);
 
  private:
-  Arena(base::Fd fd, int64_t size_bytes, std::string_view backing) : fd_(std::move(fd)), size_bytes_(size_bytes), backing_(backing) {}
+  Arena(base::Fd fd, int64_t size_bytes, std::string_view backing)
+      : fd_(std::move(fd)), size_bytes_(size_bytes), backing_(backing) {}
 
   base::Fd fd_;
   int64_t size_bytes_ = 0;

@@ -45,7 +45,8 @@ void Directory::process_died(ProcessKey process, const proto::DeathRecord& recor
     std::erase_if(entry.waiters, [&](const Waiter& waiter) { return waiter.process == process; });
     entry.pins.erase(process);
     if (is_home(object) && object.process == process && !entry.known) {
-      fail(object, entry, base::cat("object ", object.hex(), " is lost: the process that would have made it ended first"), &record);
+      fail(object, entry,
+           base::cat("object ", object.hex(), " is lost: the process that would have made it ended first"), &record);
     }
     drop(process, object);
   }
@@ -64,7 +65,8 @@ void Directory::drop(ProcessKey process, const ObjectId& object) {
   if (found == entries_.end()) return;
   Entry& e = found->second;
   bool held = e.holders.erase(process) > 0;
-  if (held && e.holders.empty() && !is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .held = false});
+  if (held && e.holders.empty() && !is_home(object))
+    act({.kind = Action::Kind::kTellHome, .object = object, .held = false});
   touch(object, e);
 }
 
@@ -98,7 +100,11 @@ void Directory::seal(ProcessKey writer, const ObjectId& object) {
   if (is_home(object)) {
     if (object.process == writer) e.holders.insert(writer);
   } else {
-    act({.kind = Action::Kind::kTellHome, .object = object, .known = in_arena(e.extent->size_bytes, self_), .held = true, .copy = true});
+    act({.kind = Action::Kind::kTellHome,
+         .object = object,
+         .known = in_arena(e.extent->size_bytes, self_),
+         .held = true,
+         .copy = true});
   }
   learn(object, e, in_arena(e.extent->size_bytes, self_));
   touch(object, e);
@@ -207,7 +213,8 @@ void Directory::node_died(NodeKey node, const proto::DeathRecord& record) {
     lose_copies(object, e, node, record);
     if (object.home == node) {
       e.writer = 0;  // nobody is left to say when it may go
-      if (!e.known) fail(object, e, base::cat("object ", object.hex(), " is lost: the node where it was minted died"), &record);
+      if (!e.known)
+        fail(object, e, base::cat("object ", object.hex(), " is lost: the node where it was minted died"), &record);
     }
     touch(object, e);
   }
@@ -254,7 +261,8 @@ void Directory::pulled(const ObjectId& object, const std::optional<proto::Failur
     e.is_sealed = true;
     if (e.known->kind == Known::Kind::kFailure) e.known = in_arena(e.extent->size_bytes, self_);
     e.known->holder = self_;
-    if (!is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .known = *e.known, .held = true, .copy = true});
+    if (!is_home(object))
+      act({.kind = Action::Kind::kTellHome, .object = object, .known = *e.known, .held = true, .copy = true});
   }
   answer_waiters(object, e);
   touch(object, e);
@@ -286,8 +294,8 @@ Directory::Entry& Directory::entry(const ObjectId& object) { return entries_[obj
 
 bool Directory::in_use(const ObjectId& object, const Entry& e) const {
   bool only_copy = e.is_sealed && e.writer != 0 && !is_home(object);
-  return only_copy || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() || !e.waiters.empty() || e.pulling ||
-         (e.extent && !e.is_sealed);
+  return only_copy || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() || !e.waiters.empty() ||
+         e.pulling || (e.extent && !e.is_sealed);
 }
 
 void Directory::touch(const ObjectId& object, Entry& e) {
@@ -300,7 +308,8 @@ void Directory::touch(const ObjectId& object, Entry& e) {
 
 void Directory::learn(const ObjectId& object, Entry& e, Known known) {
   // The first word stands, but a failure never hides a value that exists.
-  if (!e.known || (e.known->kind == Known::Kind::kFailure && known.kind != Known::Kind::kFailure)) e.known = std::move(known);
+  if (!e.known || (e.known->kind == Known::Kind::kFailure && known.kind != Known::Kind::kFailure))
+    e.known = std::move(known);
   answer_waiters(object, e);
 }
 
@@ -337,10 +346,12 @@ void Directory::start_pull(const ObjectId& object, Entry& e) {
   auto offset = extents_.allocate(e.known->size_bytes);
   if (!offset) {
     Known full = failure(proto::OUT_OF_MEMORY_ERROR,
-                         base::cat("object ", object.hex(), " of ", e.known->size_bytes, " bytes does not fit the arena: ",
-                                   extents_.used_bytes(), " of ", extents_.capacity_bytes(), " bytes are used"),
+                         base::cat("object ", object.hex(), " of ", e.known->size_bytes,
+                                   " bytes does not fit the arena: ", extents_.used_bytes(), " of ",
+                                   extents_.capacity_bytes(), " bytes are used"),
                          nullptr);
-    full.failure.set_next_step("drop refs that are no longer needed, or start the node with a larger --object-store-memory");
+    full.failure.set_next_step(
+        "drop refs that are no longer needed, or start the node with a larger --object-store-memory");
     for (const Waiter& waiter : std::exchange(e.waiters, {})) {
       act({.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = full});
     }
@@ -354,7 +365,8 @@ void Directory::start_pull(const ObjectId& object, Entry& e) {
 void Directory::erase(std::unordered_map<ObjectId, Entry>::iterator found) {
   Entry& e = found->second;
   if (e.extent) extents_.release(e.extent->offset);
-  if (e.is_sealed && !is_home(found->first)) act({.kind = Action::Kind::kTellHome, .object = found->first, .held = false, .copy = true});
+  if (e.is_sealed && !is_home(found->first))
+    act({.kind = Action::Kind::kTellHome, .object = found->first, .held = false, .copy = true});
   for (NodeKey node : e.copies) act({.kind = Action::Kind::kDropCopy, .object = found->first, .node = node});
   idle_.erase(found->first);
   entries_.erase(found);

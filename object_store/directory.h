@@ -1,8 +1,9 @@
-// What one node knows of objects: of those minted here (this node is their home) everything, of others what its own processes hold.
+// What one node knows of objects: of those minted here (this node is their home) everything, of others what its own
+// processes hold.
 //
-// References are counted in two levels: a process tells its raylet at its first and after its last handle; a raylet tells the
-// object's home at its node's first and after its last. So nobody keeps chains of borrowers, and an owner's death loses nothing
-// that its home already knows.
+// References are counted in two levels: a process tells its raylet at its first and after its last handle; a raylet
+// tells the object's home at its node's first and after its last. So nobody keeps chains of borrowers, and an owner's
+// death loses nothing that its home already knows.
 //
 //   Directory directory(node, capacity, clock);
 //   directory.publish(process, message);                  // events in ...
@@ -42,19 +43,19 @@ using Ticket = uint64_t;      // one waiter; chosen by the shell
 struct Known {
   enum class Kind : uint8_t { kValue, kArena, kFailure };
   Kind kind = Kind::kValue;
-  std::string value;        // kValue
-  int64_t size_bytes = 0;   // kArena
-  NodeKey holder = 0;       // kArena: a node that has it
-  proto::Failure failure;   // kFailure
+  std::string value;       // kValue
+  int64_t size_bytes = 0;  // kArena
+  NodeKey holder = 0;      // kArena: a node that has it
+  proto::Failure failure;  // kFailure
 };
 
 struct Action {
   enum class Kind : uint8_t {
-    kAnswer,     // `ticket` gets `known`; with an offset it lies in this node's arena and is pinned for the asking process
-    kAskHome,    // ask the home of `object` for it; hand the answer to home_answered()
-    kTellHome,   // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
-    kPull,       // fetch `object` from `node` into this node's arena at `offset`; then pulled()
-    kDropCopy,   // tell `node` that `object` is gone: it may free its copy
+    kAnswer,  // `ticket` gets `known`; with an offset it lies in this node's arena and is pinned for the asking process
+    kAskHome,   // ask the home of `object` for it; hand the answer to home_answered()
+    kTellHome,  // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
+    kPull,      // fetch `object` from `node` into this node's arena at `offset`; then pulled()
+    kDropCopy,  // tell `node` that `object` is gone: it may free its copy
   };
   Kind kind;
   Ticket ticket = 0;
@@ -129,11 +130,11 @@ class Directory {
     bool is_sealed = false;
     bool pulling = false;
     bool asked_home = false;
-    ProcessKey writer = 0;        // made here; a copy that was made here stays until its home says so
+    ProcessKey writer = 0;  // made here; a copy that was made here stays until its home says so
     std::set<ProcessKey> holders;
     std::map<ProcessKey, int> pins;
     std::set<NodeKey> node_holders;
-    std::set<NodeKey> copies;     // at home: other nodes that have it in their arena
+    std::set<NodeKey> copies;  // at home: other nodes that have it in their arena
     std::vector<Waiter> waiters;
     base::TimePoint idle_since{};
   };

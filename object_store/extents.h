@@ -17,7 +17,8 @@ class Extents {
 
   explicit Extents(int64_t capacity_bytes);
 
-  // The offset of an extent of at least `size_bytes` (rounded up to kAlignment); nullopt where no free extent is as large.
+  // The offset of an extent of at least `size_bytes` (rounded up to kAlignment); nullopt where no free extent is as
+  // large.
   std::optional<int64_t> allocate(int64_t size_bytes);
   // Frees what allocate() gave.
   void release(int64_t offset);
@@ -32,9 +33,9 @@ class Extents {
 
   int64_t capacity_bytes_;
   int64_t used_bytes_ = 0;
-  std::map<int64_t, int64_t> used_;                  // offset -> size
-  std::map<int64_t, int64_t> free_;                  // offset -> size
-  std::set<std::pair<int64_t, int64_t>> by_size_;    // (size, offset) of the free ones
+  std::map<int64_t, int64_t> used_;                // offset -> size
+  std::map<int64_t, int64_t> free_;                // offset -> size
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, offset) of the free ones
 };
 
 }  // namespace rayo::object_store

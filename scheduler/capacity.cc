@@ -82,8 +82,9 @@ Reason gpu_reason(std::span<const Device> devices, const GpuAsk& ask, bool ever)
     if (!device.usable) figure += " (out of use)";
     figures.push_back(std::move(figure));
   }
-  return {"insufficient_gpu", cat(what, verb, ever ? "free per device = " : "the node has in all, per device = ",
-                                  base::join(figures, ", "))};
+  return {
+      "insufficient_gpu",
+      cat(what, verb, ever ? "free per device = " : "the node has in all, per device = ", base::join(figures, ", "))};
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// What one node has and what of it is free: amounts in fixed point, and GPUs device by device. A value without memory of who
-// holds what (that is NodeLedger); the head keeps one per node, rebuilt from the raylet's reports.
+// What one node has and what of it is free: amounts in fixed point, and GPUs device by device. A value without memory
+// of who holds what (that is NodeLedger); the head keeps one per node, rebuilt from the raylet's reports.
 //
-// Devices: a demand of 1 or more GPUs takes whole devices with all their memory; a fraction takes units of the one device
-// where the least is left over (best fit), and of its memory what it names. "gpu" in total() and free() is always the sum
-// over the usable devices.
+// Devices: a demand of 1 or more GPUs takes whole devices with all their memory; a fraction takes units of the one
+// device where the least is left over (best fit), and of its memory what it names. "gpu" in total() and free() is
+// always the sum over the usable devices.
 #pragma once
 
 #include <optional>
@@ -59,8 +59,8 @@ class Capacity {
   void take(const Holding& holding);  // may go below zero where the report and our reservations overlap
   void give(const Holding& holding);
 
-  // Replaces the list of devices (health, memory of strangers, a device that came); use goes on by UUID, and a device that
-  // is no longer listed stays, unusable, while someone holds part of it.
+  // Replaces the list of devices (health, memory of strangers, a device that came); use goes on by UUID, and a device
+  // that is no longer listed stays, unusable, while someone holds part of it.
   void update_devices(std::vector<Device> devices);
 
   const Resources& total() const { return total_; }

@@ -4,10 +4,14 @@ namespace rayo::scheduler {
 
 const char* name_of(NodeState state) {
   switch (state) {
-    case NodeState::kAlive: return "alive";
-    case NodeState::kSuspect: return "suspect";
-    case NodeState::kDraining: return "draining";
-    case NodeState::kDead: return "dead";
+    case NodeState::kAlive:
+      return "alive";
+    case NodeState::kSuspect:
+      return "suspect";
+    case NodeState::kDraining:
+      return "draining";
+    case NodeState::kDead:
+      return "dead";
   }
   return "unknown";
 }

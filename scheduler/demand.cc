@@ -11,8 +11,8 @@ namespace {
 base::Status check_amounts(const Resources& resources) {
   for (const auto& [name, amount] : resources.amounts()) {
     if (amount.units < 0) {
-      return base::failed(absl::StatusCode::kInvalidArgument, cat("a demand of ", amount.text(), " ", name, " is negative"),
-                          "ask for 0 or more");
+      return base::failed(absl::StatusCode::kInvalidArgument,
+                          cat("a demand of ", amount.text(), " ", name, " is negative"), "ask for 0 or more");
     }
   }
   return {};

@@ -17,7 +17,8 @@ namespace rayo::scheduler {
 using base::Amount;
 using base::Resources;
 
-// The node's label `key` has one of `values` (negate: has none of them). No values: the label exists (negate: is absent).
+// The node's label `key` has one of `values` (negate: has none of them). No values: the label exists (negate: is
+// absent).
 struct LabelRule {
   std::string key;
   std::vector<std::string> values;
@@ -29,8 +30,8 @@ struct Demand {
   Resources to_place;            // must be free at placement, not held; "gpu" is not looked at
   int64_t gpu_memory_bytes = 0;  // on each device asked for; without "gpu": on one device
   std::vector<LabelRule> labels;
-  NodeId node;                   // affinity; nil: any
-  bool node_soft = false;        // another node will do where that one cannot
+  NodeId node;             // affinity; nil: any
+  bool node_soft = false;  // another node will do where that one cannot
 };
 
 // One reason, with figures. Codes: insufficient_cpu, insufficient_gpu, insufficient_memory, insufficient_resource,
@@ -48,8 +49,8 @@ base::Status check(const Demand& demand);
 // The larger of `resources` and `to_place` for every name but "gpu", which is that of `resources`.
 Resources needed(const Demand& demand);
 
-// What the placed thing weighs for the choice among nodes beyond what it holds: to_place - resources, and 0.1 CPU for one
-// that asks for nothing at all, so that a thousand default actors do not end up on one node.
+// What the placed thing weighs for the choice among nodes beyond what it holds: to_place - resources, and 0.1 CPU for
+// one that asks for nothing at all, so that a thousand default actors do not end up on one node.
 Resources soft_load(const Demand& demand);
 
 // Equal for equal demands: what waits is grouped by it.

@@ -1,8 +1,8 @@
 // Who holds what of one node: exact after any history (used + free = total). The raylet grants from it.
 //
 //   NodeLedger ledger(Capacity({{"cpu", Amount::of(8)}}, {{"GPU-1", 80LL << 30}}));
-//   const Holding* held = ledger.acquire(lease, demand);   // nullptr: does not fit, ledger.capacity().why_not(demand) tells
-//   ledger.release(lease);
+//   const Holding* held = ledger.acquire(lease, demand);   // nullptr: does not fit, ledger.capacity().why_not(demand)
+//   tells ledger.release(lease);
 //
 // One owner (the loop thread). Every act can be repeated: acquire of a known lease answers what it holds, release of an
 // unknown one is nothing.
@@ -25,7 +25,8 @@ class NodeLedger {
 
   // A holder that waits gives its CPUs back for a while...
   void lend_cpu(LeaseId lease);
-  // ...and takes them again: false where they are not free now. `force` takes them in any case (free may go below zero).
+  // ...and takes them again: false where they are not free now. `force` takes them in any case (free may go below
+  // zero).
   bool take_back_cpu(LeaseId lease, bool force = false);
   bool lent(LeaseId lease) const;
 

@@ -88,8 +88,7 @@ Best sampled(const Demand& demand, const ClusterView& view, const PlaceHints& hi
     ++fitting;
   }
   const auto* preferred = hints.prefer ? view.find(hints.prefer) : nullptr;
-  if (preferred && eligible(demand, *preferred, hints))
-    best.offer(*preferred, score(demand, *preferred, hints));
+  if (preferred && eligible(demand, *preferred, hints)) best.offer(*preferred, score(demand, *preferred, hints));
   return best;
 }
 
@@ -110,8 +109,8 @@ Reason label_reason(const Demand& demand, const ViewNode& node) {
   for (const auto& rule : demand.labels) {
     if (rule_holds(rule, node)) continue;
     auto found = node.labels.find(rule.key);
-    std::string has = found == node.labels.end() ? cat("has no label ", rule.key)
-                                                 : cat("has ", rule.key, " = ", found->second);
+    std::string has =
+        found == node.labels.end() ? cat("has no label ", rule.key) : cat("has ", rule.key, " = ", found->second);
     return {"label_mismatch", cat("asks for ", rule_text(rule), ", the node ", has)};
   }
   return {};
@@ -132,8 +131,7 @@ std::vector<Reason> reasons_of(const Demand& demand, const ViewNode& node) {
 }
 
 Reason bound_to_unknown(const Demand& demand) {
-  return {"node_unavailable",
-          cat("it is bound to the node ", demand.node.hex(), ", which is not in the cluster"), 1,
+  return {"node_unavailable", cat("it is bound to the node ", demand.node.hex(), ", which is not in the cluster"), 1,
           demand.node};
 }
 
@@ -154,8 +152,7 @@ std::optional<NodeId> place(const Demand& demand, const ClusterView& view, const
 bool could_ever_hold(const Demand& demand, const ClusterView& view) {
   return std::ranges::any_of(view.nodes(), [&](const ViewNode& node) {
     bool living = node.state == NodeState::kAlive || node.state == NodeState::kSuspect;
-    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node) &&
-           node.capacity.could_ever(demand);
+    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node) && node.capacity.could_ever(demand);
   });
 }
 
@@ -182,8 +179,7 @@ std::vector<Reason> explain(const Demand& demand, const ClusterView& view) {
     auto reasons = reasons_of(demand, node);
     if (reasons.empty() && !bound_elsewhere(demand, node)) return {};
     // A node that fails for one reason alone, and that could hold it when empty, comes closest.
-    double closeness =
-        (node.capacity.could_ever(demand) ? 2.0 : 1.0) / (1.0 + static_cast<double>(reasons.size()));
+    double closeness = (node.capacity.could_ever(demand) ? 2.0 : 1.0) / (1.0 + static_cast<double>(reasons.size()));
     for (auto& reason : reasons) {
       auto& group = by_code[reason.code];
       ++group.nodes;

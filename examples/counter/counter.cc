@@ -18,7 +18,6 @@ int main(int argc, char** argv) {
   rayo::init(argc, argv);  // in a worker, never returns
   auto counter = rayo::spawn<Counter>({.name = "hits", .resources = {.cpus = 0.5}, .max_restarts = 3});
   rayo::ObjectRef<int64_t> hits = counter.call<&Counter::add>(3);
-  rayo::ObjectRef<double> h =
-      rayo::remote<half>(hits);  // a ref is an argument: waits for it, moves it, opens it
+  rayo::ObjectRef<double> h = rayo::remote<half>(hits);  // a ref is an argument: waits for it, moves it, opens it
   std::printf("%f\n", h.get());
 }

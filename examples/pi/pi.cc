@@ -43,8 +43,7 @@ int main(int argc, char** argv) {
   const int64_t darts = option(argc, argv, "--darts", 2'000'000);
 
   std::vector<rayo::ObjectRef<Batch>> pending;
-  for (int64_t i = 0; i < tasks; ++i)
-    pending.push_back(rayo::remote<throw_darts>(darts, static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < tasks; ++i) pending.push_back(rayo::remote<throw_darts>(darts, static_cast<uint64_t>(i)));
 
   int64_t thrown = 0;
   int64_t hits = 0;
@@ -59,8 +58,7 @@ int main(int argc, char** argv) {
     }
     pending = std::move(rest);
   }
-  std::printf("pi is about %.5f (%lld darts)\n",
-              4.0 * static_cast<double>(hits) / static_cast<double>(thrown), static_cast<long long>(thrown));
-  for (const auto& [address, batches] : batches_of)
-    std::printf("  %-24s %d batches\n", address.c_str(), batches);
+  std::printf("pi is about %.5f (%lld darts)\n", 4.0 * static_cast<double>(hits) / static_cast<double>(thrown),
+              static_cast<long long>(thrown));
+  for (const auto& [address, batches] : batches_of) std::printf("  %-24s %d batches\n", address.c_str(), batches);
 }

@@ -1,14 +1,15 @@
-// An actor on every node, called again and again. When a node dies the program is told why, and goes on with the others.
+// An actor on every node, called again and again. When a node dies the program is told why, and goes on with the
+// others.
 //
 //   survivor [--seconds 30]
-#include <rayo/rayo.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include <rayo/rayo.h>
 
 struct Echo {
   int64_t answers = 0;
@@ -29,7 +30,8 @@ int main(int argc, char** argv) {
 
   std::vector<Resident> residents;
   for (const rayo::NodeRecord& node : rayo::nodes()) {
-    if (node.state == rayo::NodeState::kAlive) residents.push_back({node.address, rayo::spawn<Echo>({.node = node.id})});
+    if (node.state == rayo::NodeState::kAlive)
+      residents.push_back({node.address, rayo::spawn<Echo>({.node = node.id})});
   }
   for (Resident& resident : residents) resident.echo.call<&Echo::call>().get();
   std::printf("all actors answer, on %zu nodes\n", residents.size());

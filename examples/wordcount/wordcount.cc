@@ -18,8 +18,7 @@ using Counts = std::map<std::string, int64_t>;
 
 Counts count_words(const std::string& text, size_t begin, size_t end) {
   const auto in_word = [&](size_t i) { return std::isalpha(static_cast<unsigned char>(text[i])) != 0; };
-  while (begin > 0 && begin < end && in_word(begin - 1) && in_word(begin))
-    ++begin;  // the part before has this word
+  while (begin > 0 && begin < end && in_word(begin - 1) && in_word(begin)) ++begin;  // the part before has this word
   Counts counts;
   std::string word;
   for (size_t i = begin; i < text.size() && (i < end || (!word.empty() && in_word(i))); ++i) {
@@ -39,8 +38,7 @@ struct Tally {
   }
   std::vector<std::pair<std::string, int64_t>> top(size_t count) const {
     std::vector<std::pair<std::string, int64_t>> words(total.begin(), total.end());
-    std::stable_sort(words.begin(), words.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::stable_sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     words.resize(std::min(count, words.size()));
     return words;
   }

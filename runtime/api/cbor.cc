@@ -61,10 +61,9 @@ void other_shape(const Decoder& in, const char* expected) {
       found = base::cat("another '", name, "' (its members differ)");
     else
       found = base::cat("a '", name, "'");
-    throw TypeMismatch(
-        {.kind = ErrorKind::kTypeMismatch,
-         .text = base::cat("a value does not fit '", expected, "': it is ", found),
-         .next_step = "ask for the type that was put in; both ends must run the same program"});
+    throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
+                        .text = base::cat("a value does not fit '", expected, "': it is ", found),
+                        .next_step = "ask for the type that was put in; both ends must run the same program"});
   }
   look.mismatch(base::cat("a '", expected, "'"));
 }
@@ -83,8 +82,8 @@ void Encoder::inner_actor(const ActorId& actor) { actors_.push_back(actor); }
 namespace {
 
 const char* kind_name(std::byte first) {
-  static constexpr const char* kNames[] = {
-      "an integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a simple value"};
+  static constexpr const char* kNames[] = {"an integer", "a negative integer", "bytes", "text", "an array", "a map",
+                                           "a tag",      "a simple value"};
   const unsigned value = static_cast<unsigned>(first);
   if (value == 0xf4 || value == 0xf5) return "a bool";
   if (value == 0xf6) return "null";
@@ -106,11 +105,10 @@ double half_to_double(uint64_t half) {
 
 void Decoder::mismatch(std::string_view what) const {
   const std::string_view target = target_.empty() ? std::string_view("what is asked for") : target_;
-  throw TypeMismatch(
-      {.kind = ErrorKind::kTypeMismatch,
-       .text = base::cat("a value does not fit '", target, "': expected ", what, ", found ",
-                         at_ == end_ ? "the end" : kind_name(*at_), " (byte ", position(), ")"),
-       .next_step = "ask for the type that was put in; both ends must run the same program"});
+  throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
+                      .text = base::cat("a value does not fit '", target, "': expected ", what, ", found ",
+                                        at_ == end_ ? "the end" : kind_name(*at_), " (byte ", position(), ")"),
+                      .next_step = "ask for the type that was put in; both ends must run the same program"});
 }
 
 void Decoder::finish() const {

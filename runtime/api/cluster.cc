@@ -64,15 +64,14 @@ base::StatusOr<std::unique_ptr<worker::Process>> connect_here(worker::DriverTarg
 base::StatusOr<std::unique_ptr<worker::Process>> connect_there(worker::DriverTarget target,
                                                                const std::string& address) {
   target.token = find_token(nullptr);
-  base::Status last = base::failed(absl::StatusCode::kInvalidArgument,
-                                   base::cat("'", address, "' names no address"), "write HOST:PORT");
+  base::Status last = base::failed(absl::StatusCode::kInvalidArgument, base::cat("'", address, "' names no address"),
+                                   "write HOST:PORT");
   for (const std::string& one : base::split(address, ',')) {
     target.host_port = base::trim(one);
     auto process = worker::Process::connect(target);
     if (process.ok()) return process;
     last = process.status();
-    if (last.code() != absl::StatusCode::kUnavailable && last.code() != absl::StatusCode::kDeadlineExceeded)
-      break;
+    if (last.code() != absl::StatusCode::kUnavailable && last.code() != absl::StatusCode::kDeadlineExceeded) break;
   }
   return last;
 }

@@ -86,14 +86,13 @@ bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueRe
 }
 
 void throw_timeout(const ObjectId& object, std::chrono::nanoseconds timeout) {
-  throw Timeout({.kind = ErrorKind::kTimeout,
-                 .text = base::cat("get of object ", object.hex(), ": not there after ",
-                                   base::format_duration(timeout)),
-                 .next_step = "`rayo why` with its id says what it waits for; or give get() more time"});
+  throw Timeout(
+      {.kind = ErrorKind::kTimeout,
+       .text = base::cat("get of object ", object.hex(), ": not there after ", base::format_duration(timeout)),
+       .next_step = "`rayo why` with its id says what it waits for; or give get() more time"});
 }
 
-std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count,
-                               std::chrono::nanoseconds timeout) {
+std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count, std::chrono::nanoseconds timeout) {
   Backend& current = backend();
   std::vector<ObjectHandle> handles;
   handles.reserve(objects.size());
@@ -172,8 +171,7 @@ CountedActor decode_actor(Decoder& in) {
   return CountedActor(current, id);
 }
 
-CountedActor find_named_actor(std::string_view name, std::string_view name_space,
-                              std::string_view class_name) {
+CountedActor find_named_actor(std::string_view name, std::string_view name_space, std::string_view class_name) {
   Backend& current = backend();
   ActorRecord record = current.find_actor(name, name_space);
   CountedActor found(current, record.id);

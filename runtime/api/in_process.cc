@@ -42,8 +42,7 @@ size_t cpu_limit(const InitOptions& options) {
 
 }  // namespace
 
-InProcess::InProcess(const InitOptions& options)
-    : context_(make_context(options)), limit_(cpu_limit(options)) {}
+InProcess::InProcess(const InitOptions& options) : context_(make_context(options)), limit_(cpu_limit(options)) {}
 
 InProcess::~InProcess() { shutdown(); }
 
@@ -159,8 +158,8 @@ ObjectHandle InProcess::adopt(const ObjectId& id) {
   check_running();
   auto found = objects_.find(id);
   if (found == objects_.end()) {
-    throw ObjectLost({.kind = ErrorKind::kObjectLost,
-                      .text = base::cat("object ", id.hex(), " is gone: nobody held it any more")});
+    throw ObjectLost(
+        {.kind = ErrorKind::kObjectLost, .text = base::cat("object ", id.hex(), " is gone: nobody held it any more")});
   }
   ++found->second->count;
   return {id, found->second.get()};
@@ -257,13 +256,12 @@ ObjectHandle InProcess::submit(const TaskOptions&, const CallRequest& request) {
 Actor& InProcess::actor_of(const ActorId& id) {
   auto found = actors_.find(id);
   if (found == actors_.end())
-    throw ActorDied({.kind = ErrorKind::kActorDied,
-                     .text = base::cat("actor ", id.hex(), " is gone: nobody held it any more")});
+    throw ActorDied(
+        {.kind = ErrorKind::kActorDied, .text = base::cat("actor ", id.hex(), " is gone: nobody held it any more")});
   return *found->second;
 }
 
-ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_name,
-                         const CallRequest& constructor) {
+ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) {
   Lock lock(lock_);
   check_running();
   join_finished(lock);
@@ -315,13 +313,11 @@ void InProcess::drop_actor(const ActorId& id) {
 ActorRecord InProcess::find_actor(std::string_view name, std::string_view name_space) {
   Lock lock(lock_);
   check_running();
-  auto named =
-      names_.find({std::string(name_space.empty() ? context_.name_space : name_space), std::string(name)});
+  auto named = names_.find({std::string(name_space.empty() ? context_.name_space : name_space), std::string(name)});
   if (named == names_.end()) {
-    throw Invalid(
-        {.kind = ErrorKind::kInvalid,
-         .text = base::cat("no living actor is called '", name, "'"),
-         .next_step = "spawn it with that name and keep a handle: an actor ends with its last one"});
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = base::cat("no living actor is called '", name, "'"),
+                   .next_step = "spawn it with that name and keep a handle: an actor ends with its last one"});
   }
   Actor& actor = actor_of(named->second);
   ++actor.count;

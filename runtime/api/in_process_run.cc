@@ -121,8 +121,8 @@ void InProcess::serve_tasks() {
 }
 
 void InProcess::help(Lock& lock, const Object* object) {
-  auto queued = std::find_if(tasks_.begin(), tasks_.end(),
-                             [object](const auto& call) { return call.get() == object->producer; });
+  auto queued =
+      std::find_if(tasks_.begin(), tasks_.end(), [object](const auto& call) { return call.get() == object->producer; });
   if (queued == tasks_.end()) return;
   std::unique_ptr<Call> call = std::move(*queued);
   tasks_.erase(queued);
@@ -140,9 +140,8 @@ void InProcess::serve_actor(Actor& actor) {
     actor.wake.wait(lock, [&] { return actor.death || !actor.mailbox.empty() || actor.count == 0; });
     if (actor.death) break;
     if (actor.mailbox.empty()) {
-      end_actor(actor,
-                {.kind = ErrorKind::kActorDied,
-                 .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
+      end_actor(actor, {.kind = ErrorKind::kActorDied,
+                        .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
       break;
     }
     std::unique_ptr<Call> call = std::move(actor.mailbox.front());
@@ -224,19 +223,16 @@ void InProcess::check_deadlock(const Object* object) const {
   for (const Object* at = object; at != nullptr && !at->ready && at->producer != nullptr;) {
     const Call& call = *at->producer;
     const Runner* runner = call.actor == nullptr ? call.runner : &call.actor->runner;
-    path =
-        base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
+    path = base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
     if (runner == t_runner) {
-      throw Deadlock(
-          {.kind = ErrorKind::kDeadlock,
-           .text = base::cat("get would wait for ever: ", path),
-           .next_step = "return the ObjectRef instead of waiting for it, or call the method directly"});
+      throw Deadlock({.kind = ErrorKind::kDeadlock,
+                      .text = base::cat("get would wait for ever: ", path),
+                      .next_step = "return the ObjectRef instead of waiting for it, or call the method directly"});
     }
     if (runner != nullptr) {
       at = runner->blocked_on;
     } else {
-      auto pending =
-          std::find_if(call.refs.begin(), call.refs.end(), [](const Object* ref) { return !ref->ready; });
+      auto pending = std::find_if(call.refs.begin(), call.refs.end(), [](const Object* ref) { return !ref->ready; });
       at = pending == call.refs.end() ? nullptr : *pending;
     }
   }
@@ -249,8 +245,7 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
   Waiting waiting(*this, object);
   while (!object->ready) {
     if (t_runner != nullptr && t_runner->stopped) {
-      throw Cancelled(
-          {.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
+      throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
     }
     check_running();
     const auto now = internal::Clock::now();

@@ -132,10 +132,9 @@ base::StatusOr<LocalCluster> LocalCluster::start(const InitOptions& options) {
   LocalCluster cluster;
   cluster.rayo_ = find_rayo();
   if (cluster.rayo_.empty()) {
-    return base::failed(
-        absl::StatusCode::kUnavailable,
-        "no cluster runs here, and the program `rayo` to start one is not to be found",
-        "put `rayo` on PATH or name it in RAYO_BIN; or start a cluster with `rayo start --head`");
+    return base::failed(absl::StatusCode::kUnavailable,
+                        "no cluster runs here, and the program `rayo` to start one is not to be found",
+                        "put `rayo` on PATH or name it in RAYO_BIN; or start a cluster with `rayo start --head`");
   }
   RAYO_ASSIGN_OR_RETURN(Ended ended, run(cluster.rayo_, start_arguments(options)));
   if (ended.exit_code != 0) return failed_start(ended);
@@ -146,8 +145,8 @@ base::StatusOr<LocalCluster> LocalCluster::start(const InitOptions& options) {
   const boost::json::value* address = said == nullptr ? nullptr : said->if_contains("address");
   if (node_dir == nullptr || !node_dir->is_string() || address == nullptr || !address->is_string()) {
     return base::failed(absl::StatusCode::kUnavailable,
-                        cat("cannot start a cluster for this program: ", cluster.rayo_.string(),
-                            " answered '", base::trim(ended.out), "'"),
+                        cat("cannot start a cluster for this program: ", cluster.rayo_.string(), " answered '",
+                            base::trim(ended.out), "'"),
                         "is that `rayo` of this version? RAYO_BIN names another one");
   }
   cluster.node_.dir = std::string(node_dir->as_string());

@@ -37,11 +37,9 @@ StatusOr<HostPort> parse_host_port(std::string_view text) {
     bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     if (bracketed) host = host.substr(1, host.size() - 2);
     auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), result.port);
-    bool whole =
-        error == std::errc() && end == port.data() + port.size() && result.port >= 1 && result.port <= 65535;
-    bool plain =
-        host.find_first_of(bracketed ? "/@[]" : "/@[]:") == std::string_view::npos &&
-        std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+    bool whole = error == std::errc() && end == port.data() + port.size() && result.port >= 1 && result.port <= 65535;
+    bool plain = host.find_first_of(bracketed ? "/@[]" : "/@[]:") == std::string_view::npos &&
+                 std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
     if (whole && plain) {
       result.host = host;
       return result;
@@ -66,9 +64,9 @@ StatusOr<std::vector<std::string>> resolve_host(const std::string& host) {
   addrinfo* found = nullptr;
   int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (error != 0) {
-    return failed(absl::StatusCode::kNotFound, cat("cannot resolve '", host, "': ", gai_strerror(error)),
-                  cat("check the spelling (`getent hosts ", host,
-                      "` should name an address), or give the address in digits"));
+    return failed(
+        absl::StatusCode::kNotFound, cat("cannot resolve '", host, "': ", gai_strerror(error)),
+        cat("check the spelling (`getent hosts ", host, "` should name an address), or give the address in digits"));
   }
   std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   std::vector<std::string> addresses;
@@ -86,8 +84,7 @@ bool is_local_address(const std::string& numeric) {
   if (getifaddrs(&found) != 0) return false;
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, freeifaddrs);
   for (const ifaddrs* one = found; one; one = one->ifa_next) {
-    if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6))
-      continue;
+    if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET && one->ifa_addr->sa_family != AF_INET6)) continue;
     if (numeric_text(one->ifa_addr) == numeric) return true;
   }
   return false;

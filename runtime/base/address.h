@@ -1,4 +1,5 @@
-// HOST:PORT as people write it, and what it means on this machine. [v6]:port throughout; name look-ups block, so not on a loop.
+// HOST:PORT as people write it, and what it means on this machine. [v6]:port throughout; name look-ups block, so not on
+// a loop.
 #pragma once
 
 #include <string>

@@ -5,8 +5,8 @@ namespace rayo::base {
 [[noreturn]] void check_failed(const char* condition, const char* why, const char* file, int line);
 }  // namespace rayo::base
 
-#define RAYO_CHECK(condition, why) \
-  do {                             \
-    if (!(condition)) [[unlikely]] \
+#define RAYO_CHECK(condition, why)                                     \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
       ::rayo::base::check_failed(#condition, why, __FILE__, __LINE__); \
   } while (false)

@@ -6,7 +6,8 @@
 namespace rayo::base {
 
 using Duration = std::chrono::nanoseconds;
-// A point of the monotonic clock that also runs while the machine sleeps (CLOCK_BOOTTIME); comparable on one machine only.
+// A point of the monotonic clock that also runs while the machine sleeps (CLOCK_BOOTTIME); comparable on one machine
+// only.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 // Nanoseconds since the epoch, for people and records; never compared for a decision.
 using WallTime = std::chrono::sys_time<Duration>;

@@ -15,8 +15,7 @@ namespace {
 constexpr std::array kSettings{
     Setting{"nodes.suspect_after", "1s", "four missed beats: nothing new is placed there"},
     Setting{"nodes.dead_after_refused", "3s", "its port refuses: the machine lives, the raylet does not"},
-    Setting{"nodes.dead_after_silent", "10s",
-            "longer than a switch takes to come back, shorter than patience"},
+    Setting{"nodes.dead_after_silent", "10s", "longer than a switch takes to come back, shorter than patience"},
 };
 
 // Levenshtein's distance: which key a typo meant.
@@ -40,10 +39,8 @@ Status unknown_key(const std::string& key, const std::string& source) {
   for (const Setting& setting : kSettings) {
     if (distance(key, setting.key) < distance(key, nearest->key)) nearest = &setting;
   }
-  std::string next =
-      distance(key, nearest->key) <= 4 ? cat("did you mean '", nearest->key, "'? ") : std::string();
-  return failed(absl::StatusCode::kInvalidArgument,
-                cat("cannot use ", source, ": '", key, "' is not a setting"),
+  std::string next = distance(key, nearest->key) <= 4 ? cat("did you mean '", nearest->key, "'? ") : std::string();
+  return failed(absl::StatusCode::kInvalidArgument, cat("cannot use ", source, ": '", key, "' is not a setting"),
                 cat(next, "`rayo config` lists every setting"));
 }
 
@@ -78,8 +75,8 @@ StatusOr<Config> Config::parse(std::string_view toml, const std::string& source)
   }
   for (const CLI::ConfigItem& item : items) {
     if (item.name == "++" || item.name == "--") continue;  // begin and end of a section
-    RAYO_RETURN_IF_ERROR(config.set(
-        item.fullname(), item.inputs.size() == 1 ? item.inputs[0] : join(item.inputs, ","), source));
+    RAYO_RETURN_IF_ERROR(
+        config.set(item.fullname(), item.inputs.size() == 1 ? item.inputs[0] : join(item.inputs, ","), source));
   }
   return config;
 }

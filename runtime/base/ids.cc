@@ -8,7 +8,8 @@ namespace rayo::base {
 
 uint64_t random_bits() {
   uint64_t bits = 0;
-  RAYO_CHECK(getrandom(&bits, sizeof bits, 0) == sizeof bits, "getrandom gives 8 bytes at once on every Linux since 3.17");
+  RAYO_CHECK(getrandom(&bits, sizeof bits, 0) == sizeof bits,
+             "getrandom gives 8 bytes at once on every Linux since 3.17");
   return bits;
 }
 
@@ -26,7 +27,10 @@ std::optional<uint64_t> internal::parse_hex(std::string_view digits) {
   if (digits.size() != 16) return std::nullopt;
   uint64_t word = 0;
   for (char c : digits) {
-    int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int value = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
     if (value < 0) return std::nullopt;
     word = word << 4 | static_cast<uint64_t>(value);
   }

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <memory>
-
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 

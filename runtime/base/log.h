@@ -1,4 +1,5 @@
-// A daemon's log: one line an event, with time, level and the daemon's name; to stderr, which `rayo start` points to a file.
+// A daemon's log: one line an event, with time, level and the daemon's name; to stderr, which `rayo start` points to a
+// file.
 //
 //   log().info("node {} joined from {}", id.hex(), address);
 //

@@ -50,8 +50,7 @@ std::optional<pid_t> live_pid(const Path& pid_file) {
 Status write_pid_file(const Path& pid_file, pid_t pid) {
   auto ticks = start_ticks(pid);
   if (!ticks)
-    return failed(absl::StatusCode::kNotFound,
-                  cat("cannot write ", pid_file.string(), ": process ", pid, " is gone"));
+    return failed(absl::StatusCode::kNotFound, cat("cannot write ", pid_file.string(), ": process ", pid, " is gone"));
   return write_private_file(pid_file, cat(pid, " ", *ticks, " ", boot_id(), "\n"));
 }
 

@@ -1,12 +1,11 @@
-// Who a pid file means. It holds "PID START_TICKS BOOT_ID", so a reused pid, or one of before the last boot, is never taken
-// for a process of ours. Plain file reading, from any thread.
+// Who a pid file means. It holds "PID START_TICKS BOOT_ID", so a reused pid, or one of before the last boot, is never
+// taken for a process of ours. Plain file reading, from any thread.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 
 #include "runtime/base/private_file.h"
 

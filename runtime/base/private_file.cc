@@ -16,8 +16,7 @@ std::string mend_for(int error, const Path& place) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return cat("make room on the disk of ", place.string(),
-                 ", or set RAYO_HOME and RAYO_RUNTIME_DIR to another one");
+      return cat("make room on the disk of ", place.string(), ", or set RAYO_HOME and RAYO_RUNTIME_DIR to another one");
     case EROFS:
     case EACCES:
     case EPERM:
@@ -79,8 +78,7 @@ Status write_private_file(const Path& file, std::string_view content) {
   Path fresh = file;
   fresh += cat(".", ::getpid(), ".new");
   Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd)
-    return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
+  if (!fd) return failed_errno(errno, cat("cannot write ", file.string()), mend_for(errno, file.parent_path()));
   Status written = write_all(fd.get(), content, file);
   fd.reset();
   if (written.ok() && ::rename(fresh.c_str(), file.c_str()) != 0) {

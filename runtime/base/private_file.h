@@ -1,4 +1,5 @@
-// Files that only their owner reads: tokens, pointers, pid files, settings. Plain calls from any thread; nothing is cached.
+// Files that only their owner reads: tokens, pointers, pid files, settings. Plain calls from any thread; nothing is
+// cached.
 #pragma once
 
 #include <filesystem>

@@ -45,8 +45,7 @@ const Function* find_function(uint64_t id) {
 namespace {
 // Static, or in an anonymous namespace: the mangled name does not say of which file.
 bool internal_linkage(std::string_view mangled) {
-  return mangled.find("_ZL") != std::string_view::npos ||
-         mangled.find("_GLOBAL__N_") != std::string_view::npos;
+  return mangled.find("_ZL") != std::string_view::npos || mangled.find("_GLOBAL__N_") != std::string_view::npos;
 }
 }  // namespace
 
@@ -58,8 +57,7 @@ std::string registry_collision() {
     const std::string_view mangled = f->mangled;
     if (mangled != first->mangled) return std::string(first->mangled) + " and " + f->mangled;
     if (f->invoke != first->invoke && internal_linkage(mangled))
-      return std::string(f->name) +
-             ", which two files have for themselves (static, or in an anonymous namespace)";
+      return std::string(f->name) + ", which two files have for themselves (static, or in an anonymous namespace)";
   }
   return {};
 }

@@ -57,7 +57,8 @@ std::string Resources::text() const {
   std::string out = "{";
   for (const auto& [name, amount] : amounts_) {
     bool bytes = name == "memory";
-    out += cat(out.size() > 1 ? ", " : "", name, ": ", bytes ? format_size(std::llround(amount.value())) : amount.text());
+    out +=
+        cat(out.size() > 1 ? ", " : "", name, ": ", bytes ? format_size(std::llround(amount.value())) : amount.text());
   }
   return out + "}";
 }

@@ -46,8 +46,7 @@ std::vector<NodeFiles> nodes_of(const Path& dir) {
     if (!name.starts_with("node-")) continue;
     nodes.push_back({entry->path(), std::atoi(name.c_str() + 5)});
   }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const NodeFiles& a, const NodeFiles& b) { return a.number < b.number; });
+  std::sort(nodes.begin(), nodes.end(), [](const NodeFiles& a, const NodeFiles& b) { return a.number < b.number; });
   return nodes;
 }
 
@@ -91,10 +90,9 @@ Status check_local_disk(const Path& dir) {
     uint32_t magic;
     const char* name;
   };
-  constexpr std::array kNetwork = {
-      Kind{0x6969, "NFS"},      Kind{0xff534d42, "CIFS"}, Kind{0xfe534d42, "SMB2"},
-      Kind{0x517b, "SMB"},      Kind{0x00c36400, "Ceph"}, Kind{0x0bd00bd0, "Lustre"},
-      Kind{0x47504653, "GPFS"}, Kind{0x5346414f, "AFS"},  Kind{0x01021997, "9P"}};
+  constexpr std::array kNetwork = {Kind{0x6969, "NFS"},      Kind{0xff534d42, "CIFS"}, Kind{0xfe534d42, "SMB2"},
+                                   Kind{0x517b, "SMB"},      Kind{0x00c36400, "Ceph"}, Kind{0x0bd00bd0, "Lustre"},
+                                   Kind{0x47504653, "GPFS"}, Kind{0x5346414f, "AFS"},  Kind{0x01021997, "9P"}};
   struct statfs found {};
   if (statfs(dir.c_str(), &found) != 0) return failed_errno(errno, cat("cannot look at ", dir.string()));
   for (const Kind& kind : kNetwork) {
@@ -136,8 +134,7 @@ std::string describe(const std::vector<Session>& sessions) {
   return join(parts, ", ");
 }
 
-bool same_place(const Session& session, const HostPort& wanted,
-                const std::vector<std::string>& wanted_numeric) {
+bool same_place(const Session& session, const HostPort& wanted, const std::vector<std::string>& wanted_numeric) {
   auto published = parse_host_ports(session.address);
   if (!published.ok()) return false;
   for (const HostPort& address : *published) {
@@ -146,8 +143,7 @@ bool same_place(const Session& session, const HostPort& wanted,
     auto own_numeric = resolve_host(address.host);
     for (const std::string& numeric : wanted_numeric) {
       if (session.has_head && is_local_address(numeric)) return true;
-      if (own_numeric.ok() &&
-          std::find(own_numeric->begin(), own_numeric->end(), numeric) != own_numeric->end())
+      if (own_numeric.ok() && std::find(own_numeric->begin(), own_numeric->end(), numeric) != own_numeric->end())
         return true;
     }
   }
@@ -162,8 +158,8 @@ StatusOr<std::vector<Session>> sessions_at(std::string_view address) {
     for (Session& session : sessions_of_home()) {
       if (session.address.empty() || !session.live()) continue;
       if (session.address == one.text()) exact.push_back(session);
-      bool known = std::any_of(found.begin(), found.end(),
-                               [&](const Session& other) { return other.name == session.name; });
+      bool known =
+          std::any_of(found.begin(), found.end(), [&](const Session& other) { return other.name == session.name; });
       if (!known && same_place(session, one, numeric.ok() ? *numeric : std::vector<std::string>()))
         found.push_back(std::move(session));
     }
@@ -174,14 +170,12 @@ StatusOr<std::vector<Session>> sessions_at(std::string_view address) {
 Status no_session() {
   for (const Session& session : sessions_of_home()) {
     if (session.owner_pid > 0 || session.address.empty() || !session.rebooted()) continue;
-    return failed(
-        absl::StatusCode::kNotFound,
-        cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
-        session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address));
+    return failed(absl::StatusCode::kNotFound,
+                  cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
+                  session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address));
   }
   return failed(absl::StatusCode::kNotFound,
-                cat("no cluster is running here: nothing is started from ", home_dir().string()),
-                "rayo start --head");
+                cat("no cluster is running here: nothing is started from ", home_dir().string()), "rayo start --head");
 }
 
 }  // namespace
@@ -196,8 +190,7 @@ Path runtime_dir() {
   if (Path dir = from_environment("RAYO_RUNTIME_DIR"); !dir.empty()) return dir;
   Path run = cat("/run/user/", ::getuid());
   struct stat found {};
-  bool ours =
-      ::stat(run.c_str(), &found) == 0 && found.st_uid == ::getuid() && ::access(run.c_str(), W_OK) == 0;
+  bool ours = ::stat(run.c_str(), &found) == 0 && found.st_uid == ::getuid() && ::access(run.c_str(), W_OK) == 0;
   return ours ? run / "rayo" : Path(cat("/tmp/rayo-", ::getuid()));
 }
 
@@ -217,14 +210,13 @@ const NodeFiles* Session::local_raylet() const {
 
 bool Session::live() const {
   if (live_pid(starter_pid()) || live_pid(head().head_pid()) || live_pid(head().keeper_pid())) return true;
-  return std::any_of(nodes.begin(), nodes.end(), [](const NodeFiles& node) {
-    return node.live() || live_pid(node.keeper_pid()).has_value();
-  });
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const NodeFiles& node) { return node.live() || live_pid(node.keeper_pid()).has_value(); });
 }
 
 StatusOr<Session> create_session(std::string_view preferred, int owner_pid) {
-  std::string name = preferred.empty() ? cat("rayo-", ObjectId{random_bits(), 0, 0}.hex().substr(0, 6))
-                                       : std::string(preferred);
+  std::string name =
+      preferred.empty() ? cat("rayo-", ObjectId{random_bits(), 0, 0}.hex().substr(0, 6)) : std::string(preferred);
   RAYO_RETURN_IF_ERROR(check_name(name));
   RAYO_RETURN_IF_ERROR(make_private_dir(home_dir()));
   RAYO_RETURN_IF_ERROR(make_private_dir(sessions_dir()));
@@ -281,20 +273,19 @@ StatusOr<NodeFiles> add_node(Session& session) {
       return failed_errno(errno, cat("cannot create ", dir.string()),
                           "make room on the disk, and see that it is writable");
   }
-  return failed(absl::StatusCode::kResourceExhausted,
-                cat("cannot add a node to '", session.name, "': 999 are here"), "rayo stop ends them");
+  return failed(absl::StatusCode::kResourceExhausted, cat("cannot add a node to '", session.name, "': 999 are here"),
+                "rayo stop ends them");
 }
 
 std::vector<Session> sessions_of_home() {
   std::vector<Session> sessions;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(sessions_dir(), error);
-       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(sessions_dir(), error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     if (entry->path().extension() != ".json") continue;
     if (auto session = read_pointer(entry->path())) sessions.push_back(std::move(*session));
   }
-  std::sort(sessions.begin(), sessions.end(),
-            [](const Session& a, const Session& b) { return a.name < b.name; });
+  std::sort(sessions.begin(), sessions.end(), [](const Session& a, const Session& b) { return a.name < b.name; });
   return sessions;
 }
 
@@ -316,8 +307,7 @@ StatusOr<Session> find_session(std::string_view address) {
   std::vector<Session> live;
   if (address.empty()) {
     for (Session& session : sessions_of_home()) {
-      if (session.owner_pid == 0 && !session.address.empty() && session.live())
-        live.push_back(std::move(session));
+      if (session.owner_pid == 0 && !session.address.empty() && session.live()) live.push_back(std::move(session));
     }
     if (live.empty()) return no_session();
   } else {

@@ -1,14 +1,17 @@
-// What `rayo start` hands to the daemons (settings.json, read once at start) and what they say back on the pipe of --ready-fd.
+// What `rayo start` hands to the daemons (settings.json, read once at start) and what they say back on the pipe of
+// --ready-fd.
 //
-//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-head --settings DIR/settings.json       DIR: SESSION/head
-//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-raylet --settings DIR/settings.json     DIR: SESSION/node-K
+//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-head --settings DIR/settings.json       DIR:
+//   SESSION/head rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-raylet --settings DIR/settings.json DIR:
+//   SESSION/node-K
 //
-// in a session of their own (setsid), stdin from /dev/null, stdout and stderr to the daemon's log. The daemon writes its own pid
-// file before it says that it is ready, and ends in good order on SIGTERM.
+// in a session of their own (setsid), stdin from /dev/null, stdout and stderr to the daemon's log. The daemon writes
+// its own pid file before it says that it is ready, and ends in good order on SIGTERM.
 //
 //   auto settings = read_head_settings(argv_settings);      // in rayo-head --settings FILE --ready-fd N
 //   ... listen, open the store ...
-//   tell_ready(ready_fd, {.ok = true, .address = "10.0.0.5:6379", .http = "http://127.0.0.1:8265", .cluster = id.hex()});
+//   tell_ready(ready_fd, {.ok = true, .address = "10.0.0.5:6379", .http = "http://127.0.0.1:8265", .cluster =
+//   id.hex()});
 #pragma once
 
 #include <cstdint>
@@ -79,7 +82,8 @@ struct Readiness {
   std::string next_step;
   std::vector<std::string> notes;  // such as "port 6379 is taken by nginx (pid 12): using 6401"
 };
-// Writes one JSON line and closes fd; a reader that has gone is not an error (the daemon must block SIGPIPE or ignore it).
+// Writes one JSON line and closes fd; a reader that has gone is not an error (the daemon must block SIGPIPE or ignore
+// it).
 void tell_ready(int fd, const Readiness& readiness);
 StatusOr<Readiness> read_ready(std::string_view line);
 

@@ -1,9 +1,8 @@
 #include "runtime/base/status.h"
 
+#include <absl/strings/cord.h>
 #include <cerrno>
 #include <cstring>
-
-#include <absl/strings/cord.h>
 
 #include "runtime/base/text.h"
 
@@ -14,13 +13,15 @@ constexpr char kNextStep[] = "rayo/next_step";
 
 Status failed(absl::StatusCode code, std::string_view what, std::string_view next_step) {
   Status status(code, absl::string_view(what.data(), what.size()));
-  if (!next_step.empty()) status.SetPayload(kNextStep, absl::Cord(absl::string_view(next_step.data(), next_step.size())));
+  if (!next_step.empty())
+    status.SetPayload(kNextStep, absl::Cord(absl::string_view(next_step.data(), next_step.size())));
   return status;
 }
 
 Status failed_errno(int error, std::string_view what, std::string_view next_step) {
   char buffer[128];
-  return failed(absl::ErrnoToStatusCode(error), cat(what, ": ", std::string_view(strerror_r(error, buffer, sizeof buffer))), next_step);
+  return failed(absl::ErrnoToStatusCode(error),
+                cat(what, ": ", std::string_view(strerror_r(error, buffer, sizeof buffer))), next_step);
 }
 
 std::string next_step(const Status& status) {

@@ -6,11 +6,10 @@
 // The CLI prints it as two lines, "rayo: WHAT: CAUSE" and "try: ...".
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <string>
+#include <string_view>
 
 namespace rayo::base {
 
@@ -35,15 +34,16 @@ Status within(const Status& status, std::string_view what);
 }  // namespace rayo::base
 
 // Returns the error out of the current function: RAYO_RETURN_IF_ERROR(store.apply(batch));
-#define RAYO_RETURN_IF_ERROR(expression)                       \
-  do {                                                         \
+#define RAYO_RETURN_IF_ERROR(expression)                                        \
+  do {                                                                          \
     if (auto rayo_status = (expression); !rayo_status.ok()) return rayo_status; \
   } while (false)
 
 #define RAYO_CONCAT_INNER(a, b) a##b
 #define RAYO_CONCAT(a, b) RAYO_CONCAT_INNER(a, b)
 // RAYO_ASSIGN_OR_RETURN(auto fd, open_socket(path));
-#define RAYO_ASSIGN_OR_RETURN(target, expression) RAYO_ASSIGN_OR_RETURN_INNER(RAYO_CONCAT(rayo_result_, __LINE__), target, expression)
+#define RAYO_ASSIGN_OR_RETURN(target, expression) \
+  RAYO_ASSIGN_OR_RETURN_INNER(RAYO_CONCAT(rayo_result_, __LINE__), target, expression)
 #define RAYO_ASSIGN_OR_RETURN_INNER(result, target, expression) \
   auto result = (expression);                                   \
   if (!result.ok()) return result.status();                     \

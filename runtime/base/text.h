@@ -1,5 +1,5 @@
-// Building texts: cat("port ", 6379, " is taken"). Debian's Abseil has a string_view of its own that std::string_view does not
-// convert to, so its StrCat is not used here.
+// Building texts: cat("port ", 6379, " is taken"). Debian's Abseil has a string_view of its own that std::string_view
+// does not convert to, so its StrCat is not used here.
 #pragma once
 
 #include <charconv>
@@ -15,8 +15,7 @@ inline void append(std::string& out, char c) { out.push_back(c); }
 // A template, so that a string literal does not decay to it.
 inline void append(std::string& out, std::same_as<bool> auto yes) { out.append(yes ? "true" : "false"); }
 template <std::integral T>
-  requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-void append(std::string& out, T number) {
+requires(!std::same_as<T, bool> && !std::same_as<T, char>) void append(std::string& out, T number) {
   char digits[24];
   auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
   out.append(digits, end);

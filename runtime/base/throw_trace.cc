@@ -14,8 +14,7 @@ namespace rayo::base {
 namespace {
 
 constexpr int kFrames = 32;
-constexpr int kRemembered =
-    4;  // an exception that is caught and kept while others are thrown still finds its stack
+constexpr int kRemembered = 4;  // an exception that is caught and kept while others are thrown still finds its stack
 
 struct Throw {
   const void* exception = nullptr;
@@ -47,9 +46,8 @@ const void* object_of(const std::exception_ptr& thrown) {
 // What stands between the user's code and the runtime, and the throw itself: of no use to the reader.
 bool runtime_frame(const char* name) { return std::strncmp(name, "rayo::base::invoke", 18) == 0; }
 bool plumbing(const char* name) {
-  return std::strstr(name, "rayo::v0::internal::") != nullptr ||
-         std::strstr(name, "rayo::base::") != nullptr || std::strncmp(name, "__cxa_throw", 11) == 0 ||
-         std::strncmp(name, "std::", 5) == 0;
+  return std::strstr(name, "rayo::v0::internal::") != nullptr || std::strstr(name, "rayo::base::") != nullptr ||
+         std::strncmp(name, "__cxa_throw", 11) == 0 || std::strncmp(name, "std::", 5) == 0;
 }
 
 std::string text_of(const Throw& entry) {

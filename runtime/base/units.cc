@@ -6,7 +6,6 @@
 
 #include "runtime/base/text.h"
 
-
 namespace rayo::base {
 namespace {
 
@@ -20,20 +19,22 @@ constexpr std::array kSizes{
     Unit{"", 1},
     Unit{"b", 1},
     Unit{"kib", kKi},
-    Unit{"mib", kKi * kKi},
-    Unit{"gib", kKi * kKi * kKi},
-    Unit{"tib", kKi * kKi * kKi * kKi},
+    Unit{"mib", kKi* kKi},
+    Unit{"gib", kKi* kKi* kKi},
+    Unit{"tib", kKi* kKi* kKi* kKi},
     Unit{"kb", 1e3},
     Unit{"mb", 1e6},
     Unit{"gb", 1e9},
     Unit{"tb", 1e12},
 };
 constexpr std::array kSpans{
-    Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"ms", 1e6}, Unit{"s", 1e9}, Unit{"m", 60e9}, Unit{"h", 3600e9}, Unit{"d", 86400e9},
+    Unit{"ns", 1},   Unit{"us", 1e3},   Unit{"ms", 1e6},    Unit{"s", 1e9},
+    Unit{"m", 60e9}, Unit{"h", 3600e9}, Unit{"d", 86400e9},
 };
 
 template <size_t N>
-StatusOr<int64_t> parse(std::string_view text, const std::array<Unit, N>& units, std::string_view kind, std::string_view examples) {
+StatusOr<int64_t> parse(std::string_view text, const std::array<Unit, N>& units, std::string_view kind,
+                        std::string_view examples) {
   std::string_view trimmed = trim(text);
   size_t digits = std::min(trimmed.find_first_not_of("0123456789."), trimmed.size());
   std::string unit = lower(trim(trimmed.substr(digits)));
@@ -46,12 +47,15 @@ StatusOr<int64_t> parse(std::string_view text, const std::array<Unit, N>& units,
       if (value < 9.2e18) return static_cast<int64_t>(value);
     }
   }
-  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a ", kind), cat("write it like ", examples));
+  return failed(absl::StatusCode::kInvalidArgument, cat("'", text, "' is not a ", kind),
+                cat("write it like ", examples));
 }
 
 }  // namespace
 
-StatusOr<int64_t> parse_size(std::string_view text) { return parse(text, kSizes, "size", "512MiB, 8GiB or plain bytes"); }
+StatusOr<int64_t> parse_size(std::string_view text) {
+  return parse(text, kSizes, "size", "512MiB, 8GiB or plain bytes");
+}
 
 StatusOr<Duration> parse_duration(std::string_view text) {
   RAYO_ASSIGN_OR_RETURN(int64_t span, parse(text, kSpans, "duration", "500ms, 10s or 5m"));

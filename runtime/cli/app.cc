@@ -24,14 +24,10 @@ struct Command {
 };
 
 constexpr std::array kCommands{
-    Command{"start", start_command, "start --head | --address HOST:PORT",
-            "start a cluster here, or join one"},
-    Command{"stop", stop_command, "stop [--all]",
-            "end this machine's part; on the head's machine the cluster"},
-    Command{"status", status_command, "status [--json] [--watch]",
-            "what runs where, and what waits for what"},
-    Command{"list", list_command, "list nodes|workers|actors|jobs",
-            "one line each, or --json; --filter key=value"},
+    Command{"start", start_command, "start --head | --address HOST:PORT", "start a cluster here, or join one"},
+    Command{"stop", stop_command, "stop [--all]", "end this machine's part; on the head's machine the cluster"},
+    Command{"status", status_command, "status [--json] [--watch]", "what runs where, and what waits for what"},
+    Command{"list", list_command, "list nodes|workers|actors|jobs", "one line each, or --json; --filter key=value"},
     Command{"why", why_command, "why ID", "why an actor, task or node is as it is, node by node"},
     Command{"logs", logs_command, "logs [ID] [--follow] [--tail N]",
             "what a worker, an actor or this machine's daemons printed"},
@@ -49,11 +45,9 @@ std::string overview() {
   for (const Command& command : kCommands)
     rows.push_back({cat("  rayo ", command.usage), std::string(command.summary)});
   rows.push_back({"  rayo help [COMMAND]", "the flags of a command"});
-  return cat(
-      "Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n",
-      table(rows),
-      "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
-      "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
+  return cat("Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n", table(rows),
+             "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
+             "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
 }
 
 const Command* find(std::string_view name) {
@@ -90,12 +84,11 @@ int run_external(const std::string& program, const Arguments& arguments, Termina
 int unknown(const std::string& name, Terminal& terminal) {
   for (std::string_view planned : kPlanned) {
     if (planned == name)
-      return terminal.fail(cat("cannot run '", name, "': it comes with a later version"), "rayo help",
-                           kWrongUse);
+      return terminal.fail(cat("cannot run '", name, "': it comes with a later version"), "rayo help", kWrongUse);
   }
-  return terminal.fail(cat("cannot run '", name, "': it is not a command, and no program rayo-", name,
-                           " is beside rayo or on PATH"),
-                       "rayo help", kWrongUse);
+  return terminal.fail(
+      cat("cannot run '", name, "': it is not a command, and no program rayo-", name, " is beside rayo or on PATH"),
+      "rayo help", kWrongUse);
 }
 
 int help(const Arguments& arguments, Terminal& terminal) {

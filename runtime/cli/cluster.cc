@@ -16,15 +16,13 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr base::Duration kJoinPatience =
-    5s;  // a handshake takes milliseconds; a sleeping link or a slow name server seconds
+// A handshake takes milliseconds; a sleeping link or a slow name server seconds.
+constexpr base::Duration kJoinPatience = 5s;
 
 // The token of a session's file, else as on a strange machine.
-TokenSearch token_for(const std::optional<base::Session>& session, const std::string& address,
-                      Terminal& terminal) {
+TokenSearch token_for(const std::optional<base::Session>& session, const std::string& address, Terminal& terminal) {
   if (session) {
-    if (auto text = base::read_file(session->token_file()); text.ok())
-      return {{}, std::string(base::trim(*text))};
+    if (auto text = base::read_file(session->token_file()); text.ok()) return {{}, std::string(base::trim(*text))};
   }
   return find_token({}, cat("Token of the cluster at ", address), terminal);
 }
@@ -75,9 +73,8 @@ base::StatusOr<rpc::Channel*> Cluster::head(Terminal& terminal) {
     return head_.get();
   }
   RAYO_RETURN_IF_ERROR(join_as_client(terminal));
-  head_ = rpc::Channel::tls({.addresses = base::split(address_, ','),
-                             .identity = *identity_,
-                             .expect = {rpc::Role::kHead, cluster_, {}}});
+  head_ = rpc::Channel::tls(
+      {.addresses = base::split(address_, ','), .identity = *identity_, .expect = {rpc::Role::kHead, cluster_, {}}});
   return head_.get();
 }
 
@@ -87,8 +84,7 @@ rpc::Channel* Cluster::local_raylet() {
   return local_raylet_.get();
 }
 
-base::StatusOr<std::unique_ptr<rpc::Channel>> Cluster::raylet_at(const std::string& address,
-                                                                 Terminal& terminal) {
+base::StatusOr<std::unique_ptr<rpc::Channel>> Cluster::raylet_at(const std::string& address, Terminal& terminal) {
   RAYO_RETURN_IF_ERROR(join_as_client(terminal));
   return rpc::Channel::tls(
       {.addresses = {address}, .identity = *identity_, .expect = {rpc::Role::kNode, cluster_, {}}});
@@ -108,8 +104,7 @@ ClusterSearch find_cluster(const std::string& flag, Terminal&) {
 }
 
 void add_address_flag(Flags& flags, std::string& address) {
-  flags.text("--address", address, "HOST:PORT",
-             "the cluster's head (RAYO_ADDRESS; else the one of this home)");
+  flags.text("--address", address, "HOST:PORT", "the cluster's head (RAYO_ADDRESS; else the one of this home)");
 }
 
 }  // namespace rayo::cli

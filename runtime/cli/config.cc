@@ -41,10 +41,8 @@ void print(const std::vector<Row>& rows, bool json, Terminal& terminal) {
   }
   boost::json::array settings;
   for (const Row& row : rows)
-    settings.push_back(
-        {{"key", row.key}, {"value", row.value}, {"source", row.source}, {"reason", row.reason}});
-  terminal.out() << boost::json::serialize(
-                        boost::json::object{{"schema", 1}, {"settings", std::move(settings)}})
+    settings.push_back({{"key", row.key}, {"value", row.value}, {"source", row.source}, {"reason", row.reason}});
+  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"settings", std::move(settings)}})
                  << "\n";
 }
 
@@ -53,9 +51,8 @@ void print(const std::vector<Row>& rows, bool json, Terminal& terminal) {
 int config_command(const Arguments& arguments, Terminal& terminal) {
   std::string address, file;
   bool json = false;
-  Flags flags(
-      "config",
-      "Each setting of the cluster (or, without one, of rayo.toml), its value and where it comes from.");
+  Flags flags("config",
+              "Each setting of the cluster (or, without one, of rayo.toml), its value and where it comes from.");
   add_address_flag(flags, address);
   flags.text("--config", file, "FILE", "check this rayo.toml instead of asking the cluster");
   flags.on("--json", json, "one JSON document");

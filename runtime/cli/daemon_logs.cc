@@ -61,8 +61,8 @@ std::string_view last_lines(std::string_view text, int64_t lines) {
 int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal) {
   std::vector<LogFile> files = files_of(session, wanted.which);
   if (files.empty())
-    return terminal.fail(cat("no log of '", wanted.which, "' here: this machine has no such daemon"),
-                         "rayo logs", kFailed);
+    return terminal.fail(cat("no log of '", wanted.which, "' here: this machine has no such daemon"), "rayo logs",
+                         kFailed);
   for (LogFile& file : files) {
     if (files.size() > 1) terminal.out() << "==> " << file.title << " (" << file.path.string() << ") <==\n";
     std::string text = read_on(file);

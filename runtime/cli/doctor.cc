@@ -38,8 +38,7 @@ void print_json(const std::vector<Finding>& findings, Terminal& terminal) {
                       {"text", finding.text},
                       {"mend", finding.mend}});
   }
-  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"checks", std::move(checks)}})
-                 << "\n";
+  terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {"checks", std::move(checks)}}) << "\n";
 }
 
 }  // namespace

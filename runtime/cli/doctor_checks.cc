@@ -23,8 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr rlim_t kEnoughDescriptors =
-    4096;  // two for each ring of a few hundred workers, and the connections
+constexpr rlim_t kEnoughDescriptors = 4096;     // two for each ring of a few hundred workers, and the connections
 constexpr int64_t kEnoughMemory = 512ll << 20;  // a raylet, a head and a few workers
 constexpr int64_t kEnoughDisk = 1ll << 30;      // logs of one session (1 GiB) and the control store
 
@@ -67,23 +66,18 @@ Finding check_memory_cgroup(const base::Path& root) {
 Finding check_huge_pages(const base::Path& root) {
   std::string shmem = text_of(root / "sys/kernel/mm/transparent_hugepage/shmem_enabled");
   int64_t reserved = number_of(root / "proc/sys/vm/nr_hugepages");
-  bool advised = shmem.find("[never]") == std::string::npos && shmem.find("[deny]") == std::string::npos &&
-                 !shmem.empty();
+  bool advised =
+      shmem.find("[never]") == std::string::npos && shmem.find("[deny]") == std::string::npos && !shmem.empty();
   if (reserved > 0 || advised)
-    return {"huge pages",
-            Health::kGood,
-            cat("reserved: ", std::max<int64_t>(reserved, 0), ", shmem: ", shmem),
-            {}};
-  return {"huge pages", Health::kNotice,
-          "none: the first write into fresh shared memory is 10 to 50 times slower",
+    return {"huge pages", Health::kGood, cat("reserved: ", std::max<int64_t>(reserved, 0), ", shmem: ", shmem), {}};
+  return {"huge pages", Health::kNotice, "none: the first write into fresh shared memory is 10 to 50 times slower",
           "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled (as root)"};
 }
 
 Finding check_shared_memory() {
   struct statvfs found {};
   if (statvfs("/dev/shm", &found) != 0)
-    return {"shared memory", Health::kNotice, "no /dev/shm: the arena uses memfd",
-            "mount a tmpfs at /dev/shm"};
+    return {"shared memory", Health::kNotice, "no /dev/shm: the arena uses memfd", "mount a tmpfs at /dev/shm"};
   int64_t free = static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize);
   std::string text = cat("/dev/shm has ", base::format_size(free), " free");
   if (free >= kEnoughMemory) return {"shared memory", Health::kGood, text, {}};
@@ -104,17 +98,16 @@ Finding check_processor(const base::Path& root) {
 Finding check_gpus() {
   gpu::DeviceList list = gpu::list_devices(base::deadline_after(base::system_clock().now(), 10s));
   if (list.devices.empty()) {
-    bool hangs = list.reason.find("did not answer") != std::string::npos ||
-                 list.reason.find("signal") != std::string::npos;
+    bool hangs =
+        list.reason.find("did not answer") != std::string::npos || list.reason.find("signal") != std::string::npos;
     return {"NVML", hangs ? Health::kBad : Health::kGood, cat("no GPU (", list.reason, ")"),
             hangs ? "reload the driver or restart the machine" : ""};
   }
   std::vector<std::string> parts;
   bool sick = false;
   for (const gpu::Device& device : list.devices) {
-    parts.push_back(
-        cat(device.index, " ", device.model,
-            device.state == "ok" ? std::string() : cat(" (", device.state, ": ", device.reason, ")")));
+    parts.push_back(cat(device.index, " ", device.model,
+                        device.state == "ok" ? std::string() : cat(" (", device.state, ": ", device.reason, ")")));
     sick = sick || device.state != "ok";
   }
   return {"NVML", sick ? Health::kNotice : Health::kGood, base::join(parts, ", "),
@@ -129,16 +122,15 @@ Finding check_port(int port, const std::string& what) {
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   int yes = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-      listen(fd.get(), 1) == 0) {
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd.get(), 1) == 0) {
     return {"port", Health::kGood, cat(port, " (", what, ") is free"), {}};
   }
   std::string holder = rpc::port_holder(port);
-  return {"port",
-          Health::kGood,
-          cat(port, " (", what, ") is taken by ", holder.empty() ? "another process" : holder,
-              ": start takes another one"),
-          {}};
+  return {
+      "port",
+      Health::kGood,
+      cat(port, " (", what, ") is taken by ", holder.empty() ? "another process" : holder, ": start takes another one"),
+      {}};
 }
 
 Finding check_clock() {

@@ -19,8 +19,7 @@ struct Flags::State {
 Flags::Flags(std::string command, std::string summary) : state_(std::make_unique<State>(command, summary)) {}
 Flags::~Flags() = default;
 
-void Flags::text(const std::string& name, std::string& value, const std::string& shape,
-                 const std::string& help) {
+void Flags::text(const std::string& name, std::string& value, const std::string& shape, const std::string& help) {
   state_->app.add_option(name, value, help)->type_name(shape);
 }
 
@@ -34,11 +33,7 @@ void Flags::text(const std::string& name, std::optional<std::string>& value, con
 
 void Flags::texts(const std::string& name, std::vector<std::string>& values, const std::string& shape,
                   const std::string& help) {
-  state_->app.add_option(name, values, help)
-      ->type_name(shape)
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+  state_->app.add_option(name, values, help)->type_name(shape)->expected(1)->take_all()->allow_extra_args(false);
 }
 
 void Flags::on(const std::string& name, bool& value, const std::string& help) {
@@ -49,9 +44,7 @@ void Flags::argument(const std::string& name, std::string& value, const std::str
   state_->app.add_option(name, value, help)->type_name("")->required(required);
 }
 
-void Flags::hidden_text(const std::string& name, std::string& value) {
-  state_->app.add_option(name, value)->group("");
-}
+void Flags::hidden_text(const std::string& name, std::string& value) { state_->app.add_option(name, value)->group(""); }
 void Flags::hidden_on(const std::string& name, bool& value) { state_->app.add_flag(name, value)->group(""); }
 
 std::optional<int> Flags::read(const Arguments& arguments, Terminal& terminal) {
@@ -63,8 +56,7 @@ std::optional<int> Flags::read(const Arguments& arguments, Terminal& terminal) {
     terminal.out() << help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    std::string what =
-        base::lower(std::string_view(error.what()).substr(0, 1)) + std::string(error.what()).substr(1);
+    std::string what = base::lower(std::string_view(error.what()).substr(0, 1)) + std::string(error.what()).substr(1);
     return terminal.fail(base::cat("cannot read the arguments of '", state_->name, "': ", what),
                          "rayo help " + state_->name, kWrongUse);
   }

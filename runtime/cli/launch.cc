@@ -31,8 +31,7 @@ class SpawnPlan {
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -41,9 +40,7 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  void open(int fd, const char* path, int flags) {
-    posix_spawn_file_actions_addopen(&actions_, fd, path, flags, 0600);
-  }
+  void open(int fd, const char* path, int flags) { posix_spawn_file_actions_addopen(&actions_, fd, path, flags, 0600); }
   void move(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
   base::StatusOr<pid_t> run(std::vector<std::string> words) {
     std::vector<char*> argv;
@@ -70,17 +67,14 @@ base::Status check_executable(const base::Path& program) {
 
 StartError ended_silently(StartedDaemon& daemon) {
   std::string line = last_line(daemon.place.log);
-  return {
-      base::failed(absl::StatusCode::kInternal,
-                   cat("cannot start ", daemon.place.program, ": it ended",
-                       line.empty() ? std::string(" without a word") : cat(": ", line)),
-                   cat("RAYO_LOG=debug rayo start ... tells more in ", daemon.place.log.filename().string())),
-      kFailed};
+  return {base::failed(absl::StatusCode::kInternal,
+                       cat("cannot start ", daemon.place.program, ": it ended",
+                           line.empty() ? std::string(" without a word") : cat(": ", line)),
+                       cat("RAYO_LOG=debug rayo start ... tells more in ", daemon.place.log.filename().string())),
+          kFailed};
 }
 
-ExitCode as_exit_code(int code) {
-  return code >= kFailed && code <= kTimedOut ? static_cast<ExitCode>(code) : kFailed;
-}
+ExitCode as_exit_code(int code) { return code >= kFailed && code <= kTimedOut ? static_cast<ExitCode>(code) : kFailed; }
 
 ReadyOutcome understood(StartedDaemon& daemon, const std::string& line) {
   if (line.empty()) return {{}, ended_silently(daemon)};
@@ -88,8 +82,7 @@ ReadyOutcome understood(StartedDaemon& daemon, const std::string& line) {
   if (!ready.ok()) return {{}, {ready.status(), kFailed}};
   if (ready->ok) return {std::move(*ready), {}};
   return {{},
-          {base::failed(absl::StatusCode::kInternal, ready->error, ready->next_step),
-           as_exit_code(ready->exit_code)}};
+          {base::failed(absl::StatusCode::kInternal, ready->error, ready->next_step), as_exit_code(ready->exit_code)}};
 }
 
 }  // namespace
@@ -120,14 +113,13 @@ base::StatusOr<StartedDaemon> launch(const DaemonPlace& place) {
   plan.open(STDOUT_FILENO, place.log.c_str(), O_WRONLY | O_CREAT | O_APPEND);
   plan.move(STDOUT_FILENO, STDERR_FILENO);
   plan.move(write_end.get(), kReadyFd);
-  RAYO_ASSIGN_OR_RETURN(daemon.keeper, plan.run({keeper.string(), "--pid-file", place.keeper_pid.string(),
-                                                 "--ready-fd", cat(kReadyFd), "--", program.string(),
-                                                 "--settings", (place.dir / "settings.json").string()}));
+  RAYO_ASSIGN_OR_RETURN(daemon.keeper,
+                        plan.run({keeper.string(), "--pid-file", place.keeper_pid.string(), "--ready-fd", cat(kReadyFd),
+                                  "--", program.string(), "--settings", (place.dir / "settings.json").string()}));
   return daemon;
 }
 
-ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts,
-                         Terminal& terminal) {
+ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts, Terminal& terminal) {
   std::string line;
   for (;;) {
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - base::system_clock().now()).count();
@@ -144,10 +136,10 @@ ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interr
       continue;
     }
     if (waiting[1].revents && interrupts.wait({})) {
-      return {{},
-              {base::failed(absl::StatusCode::kCancelled, "cannot start: interrupted",
-                            "rayo start again when it suits"),
-               kFailed}};
+      return {
+          {},
+          {base::failed(absl::StatusCode::kCancelled, "cannot start: interrupted", "rayo start again when it suits"),
+           kFailed}};
     }
     if (!waiting[0].revents) continue;
     char piece[4096];

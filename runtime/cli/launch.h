@@ -45,8 +45,7 @@ struct ReadyOutcome {
 };
 // What the daemon said; else why it said nothing: it ended (the last line of its log), Ctrl-C, or the
 // deadline. Where it takes seconds, `terminal` is told so.
-ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts,
-                         Terminal& terminal);
+ReadyOutcome await_ready(StartedDaemon& daemon, base::TimePoint deadline, Interrupts& interrupts, Terminal& terminal);
 
 // The directory of this program, where the daemons lie too.
 base::Path program_dir();

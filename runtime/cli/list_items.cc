@@ -129,8 +129,7 @@ std::string cell(const json::object& item, std::string_view path) {
   if (!value || value->is_null()) return "";
   if (path == "id" || path == "node") return plain(*value).substr(0, 12);
   bool is_time = path == "since" || path.ends_with("_at");
-  if (is_time)
-    return clock_text(static_cast<int64_t>(value->to_number<double>() * 1e6), base::system_clock().wall());
+  if (is_time) return clock_text(static_cast<int64_t>(value->to_number<double>() * 1e6), base::system_clock().wall());
   return plain(*value);
 }
 
@@ -155,8 +154,7 @@ base::StatusOr<json::array> filter_items(json::array items, const std::vector<st
     size_t equals = filter.find('=');
     if (equals == std::string::npos || equals == 0) {
       return base::failed(absl::StatusCode::kInvalidArgument,
-                          cat("cannot use --filter '", filter, "': it is not KEY=VALUE"),
-                          "--filter state=alive");
+                          cat("cannot use --filter '", filter, "': it is not KEY=VALUE"), "--filter state=alive");
     }
     std::string key = filter.substr(0, equals), wanted = filter.substr(equals + 1);
     json::array kept;
@@ -167,8 +165,7 @@ base::StatusOr<json::array> filter_items(json::array items, const std::vector<st
       if (value && plain(*value) == wanted) kept.push_back(std::move(item));
     }
     if (!known) {
-      return base::failed(absl::StatusCode::kInvalidArgument,
-                          cat("cannot use --filter: no item has '", key, "'"),
+      return base::failed(absl::StatusCode::kInvalidArgument, cat("cannot use --filter: no item has '", key, "'"),
                           "rayo list ... --json shows the keys");
     }
     items = std::move(kept);

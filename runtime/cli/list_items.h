@@ -17,8 +17,7 @@ boost::json::array list_items(std::string_view what, const proto::ListReply& rep
 
 // Keeps the items that all filters fit. A filter is KEY=VALUE, the key with dots into inner objects
 // ("resources.cpu.free=2"); InvalidArgument for another shape, or a key that no item has.
-base::StatusOr<boost::json::array> filter_items(boost::json::array items,
-                                                const std::vector<std::string>& filters);
+base::StatusOr<boost::json::array> filter_items(boost::json::array items, const std::vector<std::string>& filters);
 
 std::string list_text(std::string_view what, const boost::json::array& items);
 

@@ -33,12 +33,10 @@ base::StatusOr<LogPlace> find_log(const LogFlags& wanted, Cluster& cluster, Term
   RAYO_ASSIGN_OR_RETURN(rpc::Channel * head, cluster.head(terminal));
   proto::FindLogRequest request;
   request.set_id(wanted.id);
-  RAYO_ASSIGN_OR_RETURN(proto::FindLogReply reply,
-                        head->call_blocking(rpc::head::kFindLog, request, kPatience));
+  RAYO_ASSIGN_OR_RETURN(proto::FindLogReply reply, head->call_blocking(rpc::head::kFindLog, request, kPatience));
   if (reply.has_failure()) {
-    return base::failed(
-        absl::StatusCode::kNotFound, reply.failure().text(),
-        reply.failure().next_step().empty() ? "rayo list workers" : reply.failure().next_step());
+    return base::failed(absl::StatusCode::kNotFound, reply.failure().text(),
+                        reply.failure().next_step().empty() ? "rayo list workers" : reply.failure().next_step());
   }
   LogPlace place;
   place.process = rpc::from_proto<ProcessId>(reply.process());
@@ -82,8 +80,8 @@ int print_log(const LogFlags& wanted, Cluster& cluster, Terminal& terminal) {
   base::run_in_loop([&] { copied = copy_log(*place, wanted, terminal); });
   if (copied.ok()) return kDone;
   if (copied.code() == absl::StatusCode::kNotFound && base::next_step(copied).empty()) {
-    return terminal.fail(base::message(copied),
-                         "rayo list workers shows who runs; it may have printed nothing", kFailed);
+    return terminal.fail(base::message(copied), "rayo list workers shows who runs; it may have printed nothing",
+                         kFailed);
   }
   return terminal.fail(copied, exit_code_of_call(copied));
 }
@@ -96,8 +94,7 @@ int logs_command(const Arguments& arguments, Terminal& terminal) {
   Flags flags("logs",
               "What a worker, an actor or a driver's workers printed; without an ID what this machine's "
               "daemons logged.");
-  flags.argument("ID", wanted.id, "of a worker or actor (6 digits and more), or head, node-1 ... here",
-                 false);
+  flags.argument("ID", wanted.id, "of a worker or actor (6 digits and more), or head, node-1 ... here", false);
   add_address_flag(flags, wanted.address);
   flags.on("--follow", wanted.follow, "go on with what comes, until Ctrl-C");
   flags.text("--tail", tail, "N", "only the last N lines");

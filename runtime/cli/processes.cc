@@ -19,8 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr base::Duration kAfterKill =
-    2s;  // a killed process is gone in milliseconds; more means the kernel holds it
+constexpr base::Duration kAfterKill = 2s;  // a killed process is gone in milliseconds; more means the kernel holds it
 
 DaemonProcesses find(std::string what, const base::Path& keeper_pid, const base::Path& daemon_pid) {
   return {std::move(what), base::live_pid(keeper_pid).value_or(0), base::live_pid(daemon_pid).value_or(0)};

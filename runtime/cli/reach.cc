@@ -58,8 +58,7 @@ base::Status check_reach(Cluster& cluster, const base::NodeFiles& node, const ba
     auto there = rpc::Channel::tls({.addresses = {other.address()},
                                     .identity = joined.identity,
                                     .expect = {rpc::Role::kNode, joined.cluster, {}}});
-    RAYO_RETURN_IF_ERROR(
-        ask(*there, cat("the node ", other.hostname(), " (", other.address(), ")"), raylet.address));
+    RAYO_RETURN_IF_ERROR(ask(*there, cat("the node ", other.hostname(), " (", other.address(), ")"), raylet.address));
   }
   return {};
 }

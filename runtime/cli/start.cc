@@ -23,8 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr base::Duration kDaemonPatience =
-    30s;  // a daemon is ready in tenths of a second; a slow disk or DNS takes seconds
+// A daemon is ready in tenths of a second; a slow disk or DNS takes seconds.
+constexpr base::Duration kDaemonPatience = 30s;
 constexpr base::Duration kUndoGrace = 1s;  // of what a failed start has begun: it holds nothing of the user's
 
 StartError fine() { return {}; }
@@ -33,13 +33,12 @@ StartError failed(const base::Status& status) { return {status, kFailed}; }
 
 StartError check_machine() {
   utsname name{};
-  if (uname(&name) == 0 && std::string_view(name.sysname) == "Linux" &&
-      std::string_view(name.machine) == "x86_64")
+  if (uname(&name) == 0 && std::string_view(name.sysname) == "Linux" && std::string_view(name.machine) == "x86_64")
     return fine();
-  return failed(base::failed(
-      absl::StatusCode::kUnimplemented,
-      cat("cannot start here: Rayo runs on Linux x86-64, this is ", name.sysname, " ", name.machine),
-      "start it on a Linux x86-64 machine"));
+  return failed(
+      base::failed(absl::StatusCode::kUnimplemented,
+                   cat("cannot start here: Rayo runs on Linux x86-64, this is ", name.sysname, " ", name.machine),
+                   "start it on a Linux x86-64 machine"));
 }
 
 StartError check_gpus(int wanted) {
@@ -49,8 +48,7 @@ StartError check_gpus(int wanted) {
   if (wanted <= found) return fine();
   std::string cause = list.reason.empty() ? std::string() : cat(" (", list.reason, ")");
   return wrong_use(base::failed(
-      absl::StatusCode::kInvalidArgument,
-      cat("cannot use --num-gpus ", wanted, ": NVML lists ", found, cause),
+      absl::StatusCode::kInvalidArgument, cat("cannot use --num-gpus ", wanted, ": NVML lists ", found, cause),
       found > 0 ? cat("--num-gpus ", found, ", or leave it out") : std::string("leave --num-gpus out")));
 }
 
@@ -112,8 +110,7 @@ StartError Start::check() {
 
 StartError Start::open_session() {
   if (!options_.head) return join_session();
-  for (const base::Session& old :
-       base::sessions_of_home()) {  // what a reboot, or the end of its program, has left
+  for (const base::Session& old : base::sessions_of_home()) {  // what a reboot, or the end of its program, has left
     if (!old.live() && (old.rebooted() || old.owner_pid > 0)) base::remove_session(old);
   }
   auto session = base::create_session(options_.name, options_.owner_pid);
@@ -156,8 +153,8 @@ StartError Start::run_daemon(const DaemonPlace& place, base::Readiness& ready) {
   auto daemon = launch(place);
   if (!daemon.ok()) return failed(daemon.status());
   started_.push_back({place.program, daemon->keeper, 0});
-  ReadyOutcome outcome = await_ready(
-      *daemon, base::deadline_after(base::system_clock().now(), kDaemonPatience), interrupts_, terminal_);
+  ReadyOutcome outcome =
+      await_ready(*daemon, base::deadline_after(base::system_clock().now(), kDaemonPatience), interrupts_, terminal_);
   ready = std::move(outcome.ready);
   for (const std::string& note : ready.notes) terminal_.note(note);
   return outcome.error;
@@ -218,8 +215,7 @@ StartError Start::start_node() {
 
 StartError Start::settle() {
   if (session_.cluster.empty()) session_.cluster = raylet_.cluster;
-  if (!options_.head && session_is_new_ && !raylet_.cluster_name.empty())
-    session_.cluster_name = raylet_.cluster_name;
+  if (!options_.head && session_is_new_ && !raylet_.cluster_name.empty()) session_.cluster_name = raylet_.cluster_name;
   if (auto saved = base::save_session(session_); !saved.ok()) return failed(saved);
   std::error_code ignored;
   if (session_is_new_) std::filesystem::remove(session_.starter_pid(), ignored);
@@ -252,12 +248,8 @@ void Start::report() {
   int others = 0;
   for (const base::Session& other : base::sessions_of_home())
     others += other.name != session_.name && other.owner_pid == 0 && other.live();
-  StartReport report{.options = options_,
-                     .place = place_,
-                     .session = session_,
-                     .node = node_,
-                     .head = head_,
-                     .raylet = raylet_};
+  StartReport report{
+      .options = options_, .place = place_, .session = session_, .node = node_, .head = head_, .raylet = raylet_};
   report.seconds = base::seconds(base::system_clock().now() - begun_);
   report.alone = others == 0;
   terminal_.out() << (options_.json ? start_json(report) : start_text(report)) << std::flush;

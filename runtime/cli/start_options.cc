@@ -48,17 +48,15 @@ base::Status put(Value& target, base::StatusOr<Value> parsed) {
 // The flags as texts.
 struct Given {
   bool head = false, local = false, block = false, json = false;
-  std::string address, name, resume, node_ip, interface, advertise, data_interface, token_file, config,
-      owner_pid;
-  std::optional<std::string> port, http_port, node_port, num_cpus, num_gpus, memory, object_store_memory,
-      resources, labels;
+  std::string address, name, resume, node_ip, interface, advertise, data_interface, token_file, config, owner_pid;
+  std::optional<std::string> port, http_port, node_port, num_cpus, num_gpus, memory, object_store_memory, resources,
+      labels;
 };
 
 void declare(Flags& flags, Given& given) {
   flags.on("--head", given.head, "start a new cluster with its head here");
   flags.text("--address", given.address, "HOST:PORT[,...]", "join the cluster of this head");
-  flags.text("--port", given.port, "PORT",
-             "of the head (6379; moves to a free one where that is taken; 0: any)");
+  flags.text("--port", given.port, "PORT", "of the head (6379; moves to a free one where that is taken; 0: any)");
   flags.text("--http-port", given.http_port, "PORT", "of the head's status pages (8265)");
   flags.text("--name", given.name, "NAME", "of the cluster");
   flags.on("--local", given.local, "loopback alone: no other machine can join");
@@ -100,8 +98,7 @@ base::Status check_together(const Given& given) {
   }
   if (given.local && (!given.node_ip.empty() || !given.interface.empty() || !given.advertise.empty() ||
                       !given.data_interface.empty())) {
-    return wrong("cannot start: --local is loopback alone, so no interface can be chosen",
-                 "leave --local out");
+    return wrong("cannot start: --local is loopback alone, so no interface can be chosen", "leave --local out");
   }
   return {};
 }
@@ -116,12 +113,9 @@ base::Status check_advertise(const std::string& text) {
 
 base::Status convert_amounts(const Given& given, StartOptions& options) {
   if (given.port) RAYO_RETURN_IF_ERROR(put(options.port, parse_port("--port", *given.port)));
-  if (given.http_port)
-    RAYO_RETURN_IF_ERROR(put(options.http_port, parse_port("--http-port", *given.http_port)));
-  if (given.node_port)
-    RAYO_RETURN_IF_ERROR(put(options.node_port, parse_port("--node-port", *given.node_port)));
-  if (given.num_cpus)
-    RAYO_RETURN_IF_ERROR(put(options.num_cpus, parse_amount("--num-cpus", *given.num_cpus)));
+  if (given.http_port) RAYO_RETURN_IF_ERROR(put(options.http_port, parse_port("--http-port", *given.http_port)));
+  if (given.node_port) RAYO_RETURN_IF_ERROR(put(options.node_port, parse_port("--node-port", *given.node_port)));
+  if (given.num_cpus) RAYO_RETURN_IF_ERROR(put(options.num_cpus, parse_amount("--num-cpus", *given.num_cpus)));
   if (given.num_gpus) RAYO_RETURN_IF_ERROR(put(options.num_gpus, parse_count("--num-gpus", *given.num_gpus)));
   if (given.memory) RAYO_RETURN_IF_ERROR(put(options.memory_bytes, parse_bytes("--memory", *given.memory)));
   if (given.object_store_memory) {
@@ -141,8 +135,7 @@ base::StatusOr<StartOptions> convert(const Given& given) {
   RAYO_RETURN_IF_ERROR(check_together(given));
   StartOptions options;
   options.head = given.head;
-  if (!given.address.empty())
-    RAYO_RETURN_IF_ERROR(put(options.addresses, base::parse_host_ports(given.address)));
+  if (!given.address.empty()) RAYO_RETURN_IF_ERROR(put(options.addresses, base::parse_host_ports(given.address)));
   RAYO_RETURN_IF_ERROR(convert_amounts(given, options));
   if (!given.advertise.empty()) RAYO_RETURN_IF_ERROR(check_advertise(given.advertise));
   options.name = given.name;
@@ -180,11 +173,8 @@ base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std:
   json::error_code error;
   json::value value = json::parse({text.data(), text.size()}, error);
   constexpr std::string_view kExample = "--resources '{\"tpu\": 2}'";
-  if (error)
-    return wrong(cat("cannot use --resources '", text, "': it is not JSON (", error.message(), ")"),
-                 kExample);
-  if (!value.is_object())
-    return wrong(cat("cannot use --resources '", text, "': it is not a JSON object"), kExample);
+  if (error) return wrong(cat("cannot use --resources '", text, "': it is not JSON (", error.message(), ")"), kExample);
+  if (!value.is_object()) return wrong(cat("cannot use --resources '", text, "': it is not a JSON object"), kExample);
   std::vector<std::pair<std::string, double>> resources;
   for (const auto& member : value.get_object()) {
     std::string name(member.key().data(), member.key().size());

@@ -42,8 +42,7 @@ std::string source_address_towards(const base::HostPort& target) {
     socklen_t length = sizeof own;
     char text[NI_MAXHOST];
     if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
       return text;
     }
   }

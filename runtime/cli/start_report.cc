@@ -13,8 +13,7 @@ using base::cat;
 
 bool loopback_only(const std::string& address) {
   auto parsed = base::parse_host_port(address);
-  return parsed.ok() &&
-         (parsed->host.starts_with("127.") || parsed->host == "::1" || parsed->host == "localhost");
+  return parsed.ok() && (parsed->host.starts_with("127.") || parsed->host == "::1" || parsed->host == "localhost");
 }
 
 }  // namespace
@@ -44,8 +43,7 @@ std::string start_text(const StartReport& report) {
   text += cat("  status     rayo status", which, "\n");
   text += cat("  stop       rayo stop", which, "\n");
   if (!report.options.head) return text;
-  text += loopback_only(session.address) ? "\nA further node on this machine:\n"
-                                         : "\nAnother machine joins with:\n";
+  text += loopback_only(session.address) ? "\nA further node on this machine:\n" : "\nAnother machine joins with:\n";
   return text + "  " + join_line(session) + "\n";
 }
 

@@ -54,15 +54,13 @@ int show(Cluster& cluster, bool json, bool repaint, Terminal& terminal) {
   View view = ask(cluster, terminal);
   std::string text;
   if (view.status)
-    text =
-        json ? rpc::status_json(*view.status) + "\n" : status_text(*view.status, base::system_clock().wall());
+    text = json ? rpc::status_json(*view.status) + "\n" : status_text(*view.status, base::system_clock().wall());
   if (repaint) text = "\x1b[H\x1b[2J" + text;
   terminal.out() << text << std::flush;
   if (view.error.ok()) return kDone;
   bool placed = base::message(view.error).find(cluster.address()) != std::string_view::npos;
   base::Status error =
-      placed ? view.error
-             : base::within(view.error, base::cat("cannot reach the head at ", cluster.address()));
+      placed ? view.error : base::within(view.error, base::cat("cannot reach the head at ", cluster.address()));
   return terminal.fail(error, code_for(view.error));
 }
 

@@ -36,8 +36,7 @@ std::string resources_text(const proto::Resources& resources) {
   std::vector<std::string> parts;
   base::Resources held = rpc::from_proto(resources);
   for (const auto& [name, amount] : held.amounts()) {
-    std::string value =
-        name == "memory" ? base::format_size(amount.units / base::Amount::kScale) : amount.text();
+    std::string value = name == "memory" ? base::format_size(amount.units / base::Amount::kScale) : amount.text();
     parts.push_back(cat(name, ": ", value));
   }
   return cat("{", base::join(parts, ", "), "}");
@@ -62,9 +61,7 @@ std::string heading(const proto::StatusReply& status, base::WallTime now) {
   return text;
 }
 
-std::string node_name(const proto::NodeInfo& node) {
-  return cat(node.hostname(), node.head() ? " (head)" : "");
-}
+std::string node_name(const proto::NodeInfo& node) { return cat(node.hostname(), node.head() ? " (head)" : ""); }
 
 // Custom resources and labels: what the columns do not hold.
 std::string extras(const proto::NodeInfo& node) {
@@ -93,8 +90,8 @@ std::string nodes_text(const proto::StatusReply& status) {
   for (const proto::NodeInfo& node : status.nodes()) {
     rows.push_back({node_name(node), short_id(node.node()), node.address(), state_of(node), pair(node, "cpu"),
                     pair(node, "gpu"), pair(node, "memory"),
-                    size_pair(node.object_store_used_bytes(), node.object_store_capacity_bytes()),
-                    cat(node.workers()), cat(node.drivers()), extras(node)});
+                    size_pair(node.object_store_used_bytes(), node.object_store_capacity_bytes()), cat(node.workers()),
+                    cat(node.drivers()), extras(node)});
   }
   return rows.size() == 1 ? "No nodes.\n" : table(rows);
 }
@@ -104,8 +101,7 @@ std::string devices_text(const proto::StatusReply& status) {
       {"GPU", "MODEL", "STATE", "FREE", "MEMORY used", "TEMPERATURE", "POWER"}};
   for (const proto::NodeInfo& node : status.nodes()) {
     for (const proto::Device& device : node.devices()) {
-      std::string state =
-          device.reason().empty() ? device.state() : cat(device.state(), " (", device.reason(), ")");
+      std::string state = device.reason().empty() ? device.state() : cat(device.state(), " (", device.reason(), ")");
       rows.push_back({cat(node.hostname(), ":", device.index()), device.model(), state,
                       base::Amount{device.free_units()}.text(),
                       size_pair(device.memory_used_bytes(), device.memory_total_bytes()),
@@ -133,10 +129,10 @@ std::string actors_text(const proto::StatusReply& status, base::WallTime now) {
   for (const proto::ActorInfo& actor : status.named_actors()) {
     auto host = hosts.find(actor.address().node().high());
     std::string place = host == hosts.end() ? std::string() : cat("on ", host->second);
-    rows.push_back({cat("  ", actor.name()), actor.class_name(), rpc::actor_state_text(actor.state()), place,
-                    short_id(actor.actor()),
-                    actor.since_unix_us() > 0 ? base::format_duration(since(actor.since_unix_us(), now))
-                                              : std::string()});
+    rows.push_back(
+        {cat("  ", actor.name()), actor.class_name(), rpc::actor_state_text(actor.state()), place,
+         short_id(actor.actor()),
+         actor.since_unix_us() > 0 ? base::format_duration(since(actor.since_unix_us(), now)) : std::string()});
   }
   return text + table(rows);
 }
@@ -145,12 +141,11 @@ std::string pending_text(const proto::StatusReply& status) {
   if (status.pending().empty()) return {};
   std::string text = "\nWaiting:\n";
   for (const proto::PendingGroup& group : status.pending()) {
-    auto waited = std::chrono::duration_cast<base::Duration>(
-        std::chrono::duration<double>(group.oldest_waiting_seconds()));
+    auto waited =
+        std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(group.oldest_waiting_seconds()));
     text += cat("  ", group.count(), " ", group.kind(), group.count() == 1 ? "" : "s", " ",
                 resources_text(group.resources()), " for ", base::format_duration(waited));
-    if (!group.examples().empty())
-      text += cat("  (rayo why ", std::string_view(group.examples(0)).substr(0, 12), ")");
+    if (!group.examples().empty()) text += cat("  (rayo why ", std::string_view(group.examples(0)).substr(0, 12), ")");
     text += "\n";
     for (const proto::Reason& reason : group.reasons()) {
       text += cat("    ", reason.text().empty() ? reason.code() : reason.text());

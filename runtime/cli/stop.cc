@@ -50,8 +50,7 @@ int stop_command(const Arguments& arguments, Terminal& terminal) {
   auto grace = base::parse_duration(grace_text);
   if (!grace.ok()) return terminal.fail(base::within(grace.status(), "cannot use --grace"), kWrongUse);
   if (all && !address.empty())
-    return terminal.fail("cannot stop: --all and --address exclude each other", "give one of them",
-                         kWrongUse);
+    return terminal.fail("cannot stop: --all and --address exclude each other", "give one of them", kWrongUse);
   Interrupts interrupts;  // a half-ended cluster is worse than a second of waiting
   if (all) return stop_all(*grace, terminal);
   const char* environment = std::getenv("RAYO_ADDRESS");

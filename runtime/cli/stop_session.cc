@@ -45,15 +45,14 @@ Farewell tell_cluster(const base::Session& session, base::Duration grace, Termin
     farewell = ask_head(*head, grace, terminal);
   });
   if (!farewell.status.ok())
-    terminal.note(cat("the head did not say goodbye (", base::message(farewell.status),
-                      "): its processes are ended here"));
+    terminal.note(
+        cat("the head did not say goodbye (", base::message(farewell.status), "): its processes are ended here"));
   return farewell;
 }
 
 void note_killed(const std::vector<std::string>& killed, base::Duration grace, Terminal& terminal) {
   if (killed.empty()) return;
-  terminal.note(
-      cat(base::join(killed, ", "), " did not end within ", base::format_duration(grace), " and was killed"));
+  terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(grace), " and was killed"));
 }
 
 }  // namespace
@@ -65,17 +64,16 @@ int stop_session(const base::Session& session, base::Duration grace, Terminal& t
   base::remove_session(session);
   std::string what = session.has_head ? cat("Cluster '", session.cluster_name, "'")
                                       : cat("This machine's part of the cluster at ", session.address);
-  terminal.out() << what << " is stopped ("
-                 << base::fixed(base::seconds(base::system_clock().now() - begin), 2) << " s).\n"
+  terminal.out() << what << " is stopped (" << base::fixed(base::seconds(base::system_clock().now() - begin), 2)
+                 << " s).\n"
                  << std::flush;
   if (farewell.unreachable.empty()) return kDone;
-  return terminal.fail(cat("the cluster is stopped here, but these nodes could not be told: ",
-                           base::join(farewell.unreachable, ", ")),
-                       "rayo stop on each of those machines", kFailed);
+  return terminal.fail(
+      cat("the cluster is stopped here, but these nodes could not be told: ", base::join(farewell.unreachable, ", ")),
+      "rayo stop on each of those machines", kFailed);
 }
 
-int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace,
-              Terminal& terminal) {
+int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace, Terminal& terminal) {
   note_killed(end_daemons(live_daemons(node), grace), grace, terminal);
   std::error_code ignored;
   std::filesystem::remove_all(node.dir, ignored);

@@ -8,15 +8,13 @@
 
 namespace rayo::cli {
 
-constexpr base::Duration kStopGrace =
-    std::chrono::seconds(10);  // contract.md: what actors get to end in good order
+constexpr base::Duration kStopGrace = std::chrono::seconds(10);  // contract.md: what actors get to end in good order
 
 // Where its head is here, the cluster's other nodes are told first; what could not be told is listed (exit
 // 1). Returns the exit code.
 int stop_session(const base::Session& session, base::Duration grace, Terminal& terminal);
 
 // Ends one node; the session goes with the last of it.
-int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace,
-              Terminal& terminal);
+int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace, Terminal& terminal);
 
 }  // namespace rayo::cli

@@ -20,8 +20,7 @@ std::string one_line(std::string_view text) {
 
 // UTF-8 characters, so that a model's name with an accent does not shift the table.
 size_t width(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 // While it lives, what is typed is not shown.

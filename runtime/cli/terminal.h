@@ -18,8 +18,7 @@ namespace rayo::cli {
 
 class Terminal {
  public:
-  Terminal(std::ostream& out, std::ostream& err, bool interactive)
-      : out_(out), err_(err), interactive_(interactive) {}
+  Terminal(std::ostream& out, std::ostream& err, bool interactive) : out_(out), err_(err), interactive_(interactive) {}
 
   std::ostream& out() { return out_; }
   // Output is a terminal: colours and repainting make sense, and the user can be asked.

@@ -34,12 +34,10 @@ TokenSearch find_token(const std::string& file, std::string_view question, Termi
   if (!file.empty()) return from_file(file);
   if (std::string text = environment("RAYO_TOKEN"); !text.empty()) return checked(text, "RAYO_TOKEN");
   if (std::string name = environment("RAYO_TOKEN_FILE"); !name.empty()) return from_file(name);
-  if (std::string typed = terminal.ask_secret(question); !typed.empty())
-    return checked(typed, "the terminal");
+  if (std::string typed = terminal.ask_secret(question); !typed.empty()) return checked(typed, "the terminal");
   return {
-      base::failed(
-          absl::StatusCode::kNotFound, "cannot reach the cluster: its token is not here",
-          "`rayo token` on the head's machine prints the line with the token (RAYO_TOKEN, RAYO_TOKEN_FILE)"),
+      base::failed(absl::StatusCode::kNotFound, "cannot reach the cluster: its token is not here",
+                   "`rayo token` on the head's machine prints the line with the token (RAYO_TOKEN, RAYO_TOKEN_FILE)"),
       {}};
 }
 

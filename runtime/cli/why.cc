@@ -36,8 +36,8 @@ std::string why_text(const std::string& id, const proto::WhyReply& why) {
   if (!why.text().empty()) text += cat("  ", why.text(), "\n");
   std::vector<std::vector<std::string>> rows;
   for (const proto::Reason& reason : why.reasons()) {
-    rows.push_back({cat("  ", reason.has_node() ? short_id(reason.node()) : std::string("cluster")),
-                    reason.code(), reason.text()});
+    rows.push_back({cat("  ", reason.has_node() ? short_id(reason.node()) : std::string("cluster")), reason.code(),
+                    reason.text()});
   }
   text += table(rows);
   if (why.has_death() && why.death().kind() != proto::DEATH_UNSPECIFIED) text += death_text(why.death());

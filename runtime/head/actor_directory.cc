@@ -82,11 +82,16 @@ Actor make_actor(const proto::ActorSpec& spec, NodeId creator, int64_t now_us) {
 
 int64_t& count_of(ActorDirectory::Counts& counts, proto::ActorState state) {
   switch (state) {
-    case proto::STARTING: return counts.starting;
-    case proto::ALIVE: return counts.alive;
-    case proto::RESTARTING: return counts.restarting;
-    case proto::DEAD: return counts.dead;
-    default: return counts.pending;
+    case proto::STARTING:
+      return counts.starting;
+    case proto::ALIVE:
+      return counts.alive;
+    case proto::RESTARTING:
+      return counts.restarting;
+    case proto::DEAD:
+      return counts.dead;
+    default:
+      return counts.pending;
   }
 }
 
@@ -126,7 +131,8 @@ ActorDirectory::Created ActorDirectory::create(const proto::CreateActor& request
     return Created{actor.committed ? Creation::kExisting : Creation::kBeingWritten, id_of(actor), {}};
   };
   if (auto* known = get(id)) return existing(*known);
-  if (auto bad = check(request); bad.kind() != proto::FAILURE_UNSPECIFIED) return {Creation::kRefused, id, std::move(bad)};
+  if (auto bad = check(request); bad.kind() != proto::FAILURE_UNSPECIFIED)
+    return {Creation::kRefused, id, std::move(bad)};
   if (!spec.name().empty()) {
     auto [at, fresh] = names_.try_emplace(name_key(spec.namespace_(), spec.name()), id);
     if (!fresh && request.get_if_exists()) return existing(*get(at->second));
@@ -175,7 +181,8 @@ void ActorDirectory::report(NodeId from, const proto::ActorInfo& info, int64_t n
   bool current = actor && actor->on_node() && actor->node == from && actor->info.incarnation() == info.incarnation();
   if (!current) {  // invariant 2
     if (info.state() == proto::ALIVE || info.state() == proto::STARTING) {
-      auto why = death_record(proto::FENCED, from, "this incarnation is over: another one, or none, is the actor now", now_us);
+      auto why =
+          death_record(proto::FENCED, from, "this incarnation is over: another one, or none, is the actor now", now_us);
       order_end(from, info.actor(), info.incarnation(), why, changes);
     }
     return;
@@ -202,7 +209,8 @@ void ActorDirectory::report(NodeId from, const proto::ActorInfo& info, int64_t n
       changes.place.push_back({id_of(*actor), {}, from, {info.reasons().begin(), info.reasons().end()}});
       return;
     }
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -218,8 +226,8 @@ void ActorDirectory::reconcile(NodeId node, const std::vector<proto::ActorInfo>&
     if (actor.info.state() == proto::STARTING) {
       changes.resend.push_back(id);
     } else {
-      died(actor, death_record(proto::EXIT, node, "it ended while its node could not reach the head", now_us), nullptr, now_us,
-           changes);
+      died(actor, death_record(proto::EXIT, node, "it ended while its node could not reach the head", now_us), nullptr,
+           now_us, changes);
     }
   }
 }
@@ -242,7 +250,8 @@ void ActorDirectory::died(Actor& actor, const proto::DeathRecord& why, const pro
   changes.place.push_back({id_of(actor), back_off(actor.restarts)});
 }
 
-void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes) {
+void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure,
+                          ActorChanges& changes) {
   auto id = id_of(actor);
   set_state(actor, proto::DEAD, why.at_unix_us());
   *actor.info.mutable_death() = why;
@@ -273,7 +282,8 @@ void ActorDirectory::forget_oldest(ActorChanges& changes) {
   }
 }
 
-void ActorDirectory::end(ActorId id, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes) {
+void ActorDirectory::end(ActorId id, const proto::DeathRecord& why, const proto::Failure* failure,
+                         ActorChanges& changes) {
   auto* actor = get(id);
   if (!actor || actor->dead()) return;
   if (actor->on_node()) order_end(actor->node, actor->spec.actor(), actor->info.incarnation(), why, changes);

@@ -5,7 +5,8 @@
 //
 // Invariants (tests/runtime/head/actor_directory_test.cc cites the numbers):
 //   1. a name belongs to one living actor, from the batch that creates it to the batch that records its death;
-//   2. an incarnation only grows, and what a node says of another incarnation, or of an actor that is not its own, changes
+//   2. an incarnation only grows, and what a node says of another incarnation, or of an actor that is not its own,
+//   changes
 //      nothing but sends EndActor to it;
 //   3. DEAD is final and its record does not change;
 //   4. every act can be repeated with the same result.
@@ -31,8 +32,8 @@ namespace rayo::head {
 
 struct ToPlace {
   ActorId actor;
-  base::Duration wait{};              // back off
-  NodeId refused_by;                  // nil: nobody
+  base::Duration wait{};               // back off
+  NodeId refused_by;                   // nil: nobody
   std::vector<proto::Reason> reasons;  // its words
 };
 struct ToEnd {
@@ -53,7 +54,7 @@ class ActorDirectory {
   struct Actor {
     proto::ActorSpec spec;
     proto::ActorInfo info;
-    NodeId node;  // while STARTING or ALIVE
+    NodeId node;                 // while STARTING or ALIVE
     proto::ProcessAddress last;  // where it was last ALIVE: its log is there
     int restarts = 0;
     bool committed = false;    // false: its creation is being written; not placed, not told
@@ -76,8 +77,8 @@ class ActorDirectory {
   explicit ActorDirectory(size_t most_dead = kDeadActors, size_t most_dead_bytes = kDeadActorBytes)
       : most_dead_(most_dead), most_dead_bytes_(most_dead_bytes) {}
 
-  // kNew: write `changes`, then admit() (or abandon() where it could not be written). kExisting: the same id again, or the
-  // living holder of the name where the request says get_if_exists. `creator` holds a handle from now on.
+  // kNew: write `changes`, then admit() (or abandon() where it could not be written). kExisting: the same id again, or
+  // the living holder of the name where the request says get_if_exists. `creator` holds a handle from now on.
   Created create(const proto::CreateActor& request, NodeId creator, int64_t now_us, ActorChanges& changes);
   void admit(ActorId id, ActorChanges& changes);
   void abandon(ActorId id);
@@ -106,7 +107,8 @@ class ActorDirectory {
  private:
   Actor* get(ActorId id);
   void set_state(Actor& actor, proto::ActorState state, int64_t now_us);
-  void died(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, int64_t now_us, ActorChanges& changes);
+  void died(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, int64_t now_us,
+            ActorChanges& changes);
   void bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes);
   void forget_oldest(ActorChanges& changes);
   void without_handles(Actor& actor, int64_t now_us, ActorChanges& changes);

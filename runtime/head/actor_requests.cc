@@ -47,7 +47,8 @@ proto::RelayReply ActorRequests::info(ActorId id) const {
   proto::RelayReply out;
   *out.mutable_actor() = actor->info;
   if (const auto* waiting = state_.queue.find_actor(id)) {
-    for (auto& reason : state_.queue.reasons(*waiting, state_.nodes)) *out.mutable_actor()->add_reasons() = std::move(reason);
+    for (auto& reason : state_.queue.reasons(*waiting, state_.nodes))
+      *out.mutable_actor()->add_reasons() = std::move(reason);
   }
   return out;
 }
@@ -66,7 +67,8 @@ proto::RelayReply ActorRequests::unwatch(NodeId node, const proto::UnwatchActor&
 proto::RelayReply ActorRequests::find(NodeId node, const proto::FindActor& request) {
   auto id = state_.actors.named(request.namespace_(), request.name());
   if (!id) {
-    return refused(failure(proto::INVALID, cat("no actor '", request.name(), "' in the namespace '", request.namespace_(), "'"),
+    return refused(failure(proto::INVALID,
+                           cat("no actor '", request.name(), "' in the namespace '", request.namespace_(), "'"),
                            "`rayo list actors` shows the names; a name is free again when its actor dies"));
   }
   proto::ActorHandles held;
@@ -81,7 +83,8 @@ proto::RelayReply ActorRequests::kill(const proto::KillActor& request, Outcome& 
   const auto* actor = state_.actors.find(id);
   if (!actor) return unknown(id);
   ActorChanges changes;
-  state_.actors.end(id, death_record(proto::KILLED, {}, "it was killed by rayo::kill", state_.now_us()), nullptr, changes);
+  state_.actors.end(id, death_record(proto::KILLED, {}, "it was killed by rayo::kill", state_.now_us()), nullptr,
+                    changes);
   placer_.settle(std::move(changes), out);
   return info(id);
 }

@@ -1,5 +1,5 @@
-// What workers and drivers ask of actors, by way of their raylets. Decides over a ClusterState; no I/O. Every request may come
-// twice.
+// What workers and drivers ask of actors, by way of their raylets. Decides over a ClusterState; no I/O. Every request
+// may come twice.
 #pragma once
 
 #include "runtime/head/cluster_state.h"
@@ -12,7 +12,8 @@ class ActorRequests {
  public:
   ActorRequests(ClusterState& state, Placer& placer) : state_(state), placer_(placer) {}
 
-  // On kNew: write `out`, then admit() or abandon(). On kBeingWritten: wait for the writes before this one and ask again.
+  // On kNew: write `out`, then admit() or abandon(). On kBeingWritten: wait for the writes before this one and ask
+  // again.
   ActorDirectory::Created create(NodeId node, const proto::CreateActor& request, Outcome& out);
   void admit(ActorId id, Outcome& out);
   void abandon(ActorId id) { state_.actors.abandon(id); }

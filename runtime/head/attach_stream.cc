@@ -29,13 +29,16 @@ proto::Failure check(const Core& core, const proto::Register& registering, const
                    "remove the node's directory and start it again");
   }
   if (!rpc::same_minor_version(registering.node().version(), base::kVersion)) {
-    return failure(proto::INVALID, cat("this node runs Rayo ", registering.node().version(), ", the head ", base::kVersion),
+    return failure(proto::INVALID,
+                   cat("this node runs Rayo ", registering.node().version(), ", the head ", base::kVersion),
                    "install the head's version there");
   }
   auto cluster = rpc::from_proto<ClusterId>(registering.cluster());
   if (cluster && cluster != core.foundation().id()) {
-    return failure(proto::INVALID, cat("this node belongs to the cluster ", cluster.hex(), ", the head to ", core.foundation().id().hex()),
-                   "stop that node, and start it again with this head's address");
+    return failure(
+        proto::INVALID,
+        cat("this node belongs to the cluster ", cluster.hex(), ", the head to ", core.foundation().id().hex()),
+        "stop that node, and start it again with this head's address");
   }
   return {};
 }
@@ -79,9 +82,11 @@ void read_up(Core& core, NodeId node, Stream& stream, const std::shared_ptr<Node
 base::Status serve_attach(Core& core, Stream& stream, rpc::Call& call) {
   auto first = stream.read(base::deadline_after(base::current_loop()->now(), kRegisterWithin));
   if (!first.ok()) return first.status();
-  if (!*first || !(*first)->has_register_()) return refuse(stream, failure(proto::INVALID, "the first message is no Register"));
+  if (!*first || !(*first)->has_register_())
+    return refuse(stream, failure(proto::INVALID, "the first message is no Register"));
   const auto& registering = (*first)->register_();
-  if (auto bad = check(core, registering, call.peer()); bad.kind() != proto::FAILURE_UNSPECIFIED) return refuse(stream, bad);
+  if (auto bad = check(core, registering, call.peer()); bad.kind() != proto::FAILURE_UNSPECIFIED)
+    return refuse(stream, bad);
   auto node = rpc::from_proto<NodeId>(registering.node().node());
 
   Outcome out;

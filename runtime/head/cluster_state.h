@@ -1,5 +1,5 @@
-// All that the head knows, as one value: owned by the loop thread (or a simulation). Those who decide over it are Placer,
-// NodeEvents and ActorRequests; those who read it make `status`, `list` and `why` of it.
+// All that the head knows, as one value: owned by the loop thread (or a simulation). Those who decide over it are
+// Placer, NodeEvents and ActorRequests; those who read it make `status`, `list` and `why` of it.
 #pragma once
 
 #include <map>
@@ -25,8 +25,8 @@ struct ClusterState {
   JobTable jobs;
   PlacementQueue queue;
   EventLog events;
-  std::unordered_map<ActorId, Placed> starting;                 // StartActor sent, not yet ALIVE
-  std::map<std::pair<NodeId, uint64_t>, Placed> granting;       // Grant sent, not yet answered
+  std::unordered_map<ActorId, Placed> starting;            // StartActor sent, not yet ALIVE
+  std::map<std::pair<NodeId, uint64_t>, Placed> granting;  // Grant sent, not yet answered
 
   base::TimePoint now() const { return clock.now(); }
   int64_t now_us() const { return unix_us(clock.wall()); }

@@ -33,8 +33,9 @@ base::Status CommitLine::commit(Outcome outcome) {
 
 void CommitLine::run() {
   while (!base::fiber_cancelled()) {
-    auto deadline = unwritten_.empty() && refusal_.ok() ? base::kForever
-                                                        : base::deadline_after(base::current_loop()->now(), kStoreRetry);
+    auto deadline = unwritten_.empty() && refusal_.ok()
+                        ? base::kForever
+                        : base::deadline_after(base::current_loop()->now(), kStoreRetry);
     write_all(queue_.pop(deadline));
   }
   queue_.close();

@@ -1,11 +1,12 @@
-// The one line through which everything goes that the head does: an outcome's rows are written first, then its messages sent, in
-// the order in which the outcomes were decided. What gathers while a commit runs goes with the next one (group commit).
+// The one line through which everything goes that the head does: an outcome's rows are written first, then its messages
+// sent, in the order in which the outcomes were decided. What gathers while a commit runs goes with the next one (group
+// commit).
 //
 //   line.submit(outcome);                                   // facts (a node died): told even where the disk refuses
 //   RAYO_RETURN_IF_ERROR(line.commit(std::move(outcome)));  // promises (a name): nothing is told unless it is written
 //
-// A disk that cannot be written makes the head read_only: promises are refused with the store's error, facts are kept (the last
-// value of each row) and written as soon as the disk takes them; it is tried every kStoreRetry. Loop thread.
+// A disk that cannot be written makes the head read_only: promises are refused with the store's error, facts are kept
+// (the last value of each row) and written as soon as the disk takes them; it is tried every kStoreRetry. Loop thread.
 #pragma once
 
 #include <functional>

@@ -1,13 +1,14 @@
-// The control log: what the head promised to remember. A small interface, so that SQLite, etcd and a fault-injecting fake are the
-// same to the head (tests/runtime/head/control_store_test.cc is the conformance test of all of them).
+// The control log: what the head promised to remember. A small interface, so that SQLite, etcd and a fault-injecting
+// fake are the same to the head (tests/runtime/head/control_store_test.cc is the conformance test of all of them).
 //
 //   Batch batch;
 //   batch.put("actors", id.hex(), row);
 //   batch.put("names", key, id.hex());
 //   Status durable = store.apply(batch);     // all of it or nothing; survives kill -9 once it returned OK
 //
-// Used by one thread at a time (CommitLine's writer). Errors of apply: ResourceExhausted (no room; reads go on, later writes work
-// again once there is room), Unavailable (the disk failed), FailedPrecondition (the file is no longer where it was).
+// Used by one thread at a time (CommitLine's writer). Errors of apply: ResourceExhausted (no room; reads go on, later
+// writes work again once there is room), Unavailable (the disk failed), FailedPrecondition (the file is no longer where
+// it was).
 #pragma once
 
 #include <functional>
@@ -31,7 +32,9 @@ class Batch {
   void put(std::string table, std::string key, std::string value) {
     writes_.push_back({std::move(table), std::move(key), std::move(value)});
   }
-  void erase(std::string table, std::string key) { writes_.push_back({std::move(table), std::move(key), std::nullopt}); }
+  void erase(std::string table, std::string key) {
+    writes_.push_back({std::move(table), std::move(key), std::nullopt});
+  }
   void append(Batch&& other) {
     writes_.insert(writes_.end(), std::make_move_iterator(other.writes_.begin()),
                    std::make_move_iterator(other.writes_.end()));

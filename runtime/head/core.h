@@ -1,5 +1,5 @@
-// The head's parts that belong together on the loop: the state, those who decide over it, and the line through which their outcomes
-// go to disk and nodes. Loop thread.
+// The head's parts that belong together on the loop: the state, those who decide over it, and the line through which
+// their outcomes go to disk and nodes. Loop thread.
 #pragma once
 
 #include <memory>

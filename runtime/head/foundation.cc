@@ -30,7 +30,8 @@ void find_cluster(Foundation& found, const base::Clock& clock) {
   found.cluster.set_epoch(found.cluster.epoch() + 1);
 }
 
-base::StatusOr<rpc::Authority> find_authority(const base::Path& dir, const ClusterId& cluster, const base::Clock& clock) {
+base::StatusOr<rpc::Authority> find_authority(const base::Path& dir, const ClusterId& cluster,
+                                              const base::Clock& clock) {
   auto known = rpc::load_authority(dir);
   if (known.ok() || known.status().code() != absl::StatusCode::kNotFound) return known;
   RAYO_ASSIGN_OR_RETURN(auto made, rpc::make_authority(cluster, clock.wall()));

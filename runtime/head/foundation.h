@@ -1,5 +1,5 @@
-// What a head stands on before it answers anybody: its store, the cluster's identity in it, the CA, the token, the settings. Made at
-// the first start in the state directory, found there at the next.
+// What a head stands on before it answers anybody: its store, the cluster's identity in it, the CA, the token, the
+// settings. Made at the first start in the state directory, found there at the next.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,9 @@
 // rayo-head --settings FILE --ready-fd N: the head of a cluster, started by `rayo start --head` under a keeper.
-#include <signal.h>
-#include <sys/stat.h>
-
 #include <cstdlib>
 #include <cstring>
+#include <signal.h>
 #include <string>
+#include <sys/stat.h>
 
 #include "runtime/base/log.h"
 #include "runtime/base/loop/loop.h"

@@ -25,7 +25,7 @@ namespace rayo::head {
 
 namespace {
 
-constexpr int kJoinThreads = 4;           // a join blocks one for some milliseconds, 2 s at most
+constexpr int kJoinThreads = 4;              // a join blocks one for some milliseconds, 2 s at most
 constexpr base::Duration kLeaveWithin = 2s;  // for calls that are being served at the end
 
 int exit_code_of(const base::Status& error) {
@@ -68,12 +68,12 @@ base::Status HeadProcess::Parts::open(base::Loop& loop, const base::HeadSettings
   core.http = http->url();
   rpc::Service methods;
   service.bind(methods);
-  server = std::make_unique<rpc::Server>(loop, methods,
-                                         rpc::ServerOptions{.identity = foundation.identity, .cluster = foundation.id()});
+  server = std::make_unique<rpc::Server>(
+      loop, methods, rpc::ServerOptions{.identity = foundation.identity, .cluster = foundation.id()});
   RAYO_RETURN_IF_ERROR(server->start());
   base::HeadFiles files{settings.session_dir / "head"};
-  RAYO_ASSIGN_OR_RETURN(
-      control, rpc::LocalPort::open(loop, files.control_socket(), [this](base::Fd fd) { server->accept_local(std::move(fd)); }));
+  RAYO_ASSIGN_OR_RETURN(control, rpc::LocalPort::open(loop, files.control_socket(),
+                                                      [this](base::Fd fd) { server->accept_local(std::move(fd)); }));
   port->serve({.tls = [this](base::Fd fd) { server->accept_tls(std::move(fd)); },
                .data = [this](base::Fd fd, rpc::DataHeaderBytes bytes) { serve_data(std::move(fd), bytes); }});
   return base::write_pid_file(files.head_pid(), ::getpid());
@@ -102,7 +102,8 @@ void HeadProcess::Parts::run(base::Loop& loop, int owner) {
   if (owner > 0) {
     fibers.spawn("owner", [this, &loop, owner] {
       base::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, owner, 0)));
-      if (pidfd && base::wait_readable(loop, pidfd.get(), base::kForever).code() == absl::StatusCode::kCancelled) return;
+      if (pidfd && base::wait_readable(loop, pidfd.get(), base::kForever).code() == absl::StatusCode::kCancelled)
+        return;
       base::log().info("the program that owns this cluster has ended");
       stop_asked.set();
     });

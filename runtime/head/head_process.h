@@ -1,4 +1,5 @@
-// The head as a process: puts its parts together, answers on its ports, and takes them apart again. One a process; loop thread.
+// The head as a process: puts its parts together, answers on its ports, and takes them apart again. One a process; loop
+// thread.
 #pragma once
 
 #include <memory>

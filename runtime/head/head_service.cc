@@ -27,16 +27,19 @@ void HeadService::bind_nodes(rpc::Service& service) {
   service.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream, rpc::Call& call) {
     return serve_attach(core_, stream, call);
   });
-  service.on(rpc::head::kBeat, [this](const proto::BeatRequest& request, rpc::Call& call) -> base::StatusOr<proto::BeatReply> {
-    return beat(request, call.peer());
-  });
-  service.on(rpc::head::kRelay, [this](const proto::RelayRequest& request, rpc::Call&) -> base::StatusOr<proto::RelayReply> {
-    return relay_.answer(request);
-  });
-  service.on(rpc::head::kPlaceLeases,
-             [this](const proto::PlaceLeasesRequest& request, rpc::Call& call) -> base::StatusOr<proto::PlaceLeasesReply> {
-               return place_leases(core_, request, call.deadline(), call.gone());
+  service.on(rpc::head::kBeat,
+             [this](const proto::BeatRequest& request, rpc::Call& call) -> base::StatusOr<proto::BeatReply> {
+               return beat(request, call.peer());
              });
+  service.on(rpc::head::kRelay,
+             [this](const proto::RelayRequest& request, rpc::Call&) -> base::StatusOr<proto::RelayReply> {
+               return relay_.answer(request);
+             });
+  service.on(
+      rpc::head::kPlaceLeases,
+      [this](const proto::PlaceLeasesRequest& request, rpc::Call& call) -> base::StatusOr<proto::PlaceLeasesReply> {
+        return place_leases(core_, request, call.deadline(), call.gone());
+      });
 }
 
 void HeadService::bind_packages(rpc::Service& service) {
@@ -44,9 +47,8 @@ void HeadService::bind_packages(rpc::Service& service) {
              [this](const proto::OfferPackage& offer, rpc::Call&) -> base::StatusOr<proto::PackageReply> {
                return offer_package(offer);
              });
-  service.on(rpc::head::kSendPackage, [this](rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream, rpc::Call&) {
-    return receive_package(stream);
-  });
+  service.on(rpc::head::kSendPackage, [this](rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream,
+                                             rpc::Call&) { return receive_package(stream); });
   service.on(rpc::head::kFetchPackage,
              [this](const proto::FetchPackageRequest& request,
                     rpc::MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& stream,
@@ -54,32 +56,36 @@ void HeadService::bind_packages(rpc::Service& service) {
 }
 
 void HeadService::bind_clients(rpc::Service& service) {
-  service.on(rpc::head::kGetStatus, [this](const proto::StatusRequest&, rpc::Call&) -> base::StatusOr<proto::StatusReply> {
-    return core_.status();
-  });
+  service.on(
+      rpc::head::kGetStatus,
+      [this](const proto::StatusRequest&, rpc::Call&) -> base::StatusOr<proto::StatusReply> { return core_.status(); });
   service.on(rpc::head::kList,
-             [this](const proto::ListRequest& request, rpc::Call&) -> base::StatusOr<proto::ListReply> { return list(request); });
+             [this](const proto::ListRequest& request, rpc::Call&) -> base::StatusOr<proto::ListReply> {
+               return list(request);
+             });
   service.on(rpc::head::kWhy, [this](const proto::WhyRequest& request, rpc::Call&) -> base::StatusOr<proto::WhyReply> {
     return why_of(core_.state, request.id());
   });
-  service.on(rpc::head::kFindLog, [this](const proto::FindLogRequest& request, rpc::Call&) -> base::StatusOr<proto::FindLogReply> {
-    return find_log(request);
-  });
-  service.on(rpc::head::kStopCluster,
-             [this](const proto::StopRequest& request, rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream,
-                    rpc::Call&) { return stop(request, stream); });
-  service.on(rpc::head::kGetConfig, [this](const proto::ConfigRequest&, rpc::Call&) -> base::StatusOr<proto::ConfigReply> {
-    proto::ConfigReply reply;
-    for (const auto& setting : base::all_settings()) {
-      const auto& entry = core_.foundation().config.entry(setting.key);
-      auto* out = reply.add_entries();
-      out->set_key(std::string(setting.key));
-      out->set_value(entry.value);
-      out->set_source(entry.source);
-      out->set_reason(std::string(setting.reason));
-    }
-    return reply;
-  });
+  service.on(rpc::head::kFindLog,
+             [this](const proto::FindLogRequest& request, rpc::Call&) -> base::StatusOr<proto::FindLogReply> {
+               return find_log(request);
+             });
+  service.on(rpc::head::kStopCluster, [this](const proto::StopRequest& request,
+                                             rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream,
+                                             rpc::Call&) { return stop(request, stream); });
+  service.on(rpc::head::kGetConfig,
+             [this](const proto::ConfigRequest&, rpc::Call&) -> base::StatusOr<proto::ConfigReply> {
+               proto::ConfigReply reply;
+               for (const auto& setting : base::all_settings()) {
+                 const auto& entry = core_.foundation().config.entry(setting.key);
+                 auto* out = reply.add_entries();
+                 out->set_key(std::string(setting.key));
+                 out->set_value(entry.value);
+                 out->set_source(entry.source);
+                 out->set_reason(std::string(setting.reason));
+               }
+               return reply;
+             });
 }
 
 proto::BeatReply HeadService::beat(const proto::BeatRequest& request, const rpc::Peer& peer) {
@@ -102,7 +108,8 @@ base::StatusOr<proto::PackageReply> HeadService::receive_package(
   for (;;) {
     auto chunk = stream.read();
     if (!chunk.ok()) return chunk.status();
-    if (!*chunk) return base::failed(absl::StatusCode::kInvalidArgument, "a package ended before its last piece", "send it again");
+    if (!*chunk)
+      return base::failed(absl::StatusCode::kInvalidArgument, "a package ended before its last piece", "send it again");
     auto id = rpc::from_proto<PackageId>((*chunk)->package());
     auto written = base::run_on_thread(disk_, [&]() -> base::Status {
       if (!incoming) {
@@ -157,7 +164,8 @@ proto::FindLogReply HeadService::find_log(const proto::FindLogRequest& request) 
   if (!place && request.id().size() >= 6) {
     for (const auto& worker : raylets_.workers()) {
       auto process = rpc::from_proto<ProcessId>(worker.process());
-      if (process.hex().starts_with(base::lower(request.id()))) place = LogPlace{rpc::from_proto<NodeId>(worker.node()), process};
+      if (process.hex().starts_with(base::lower(request.id())))
+        place = LogPlace{rpc::from_proto<NodeId>(worker.node()), process};
     }
   }
   proto::FindLogReply out;

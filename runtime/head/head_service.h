@@ -27,12 +27,14 @@ class HeadService {
 
   proto::BeatReply beat(const proto::BeatRequest& request, const rpc::Peer& peer);
   proto::PackageReply offer_package(const proto::OfferPackage& offer) const;
-  base::StatusOr<proto::PackageReply> receive_package(rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream);
+  base::StatusOr<proto::PackageReply> receive_package(
+      rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream);
   base::Status send_package(const proto::FetchPackageRequest& request,
                             rpc::MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& stream);
   proto::ListReply list(const proto::ListRequest& request);
   proto::FindLogReply find_log(const proto::FindLogRequest& request);
-  base::Status stop(const proto::StopRequest& request, rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream);
+  base::Status stop(const proto::StopRequest& request,
+                    rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream);
 
   Core& core_;
   Relay relay_{core_};

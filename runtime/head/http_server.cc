@@ -1,11 +1,10 @@
 #include "runtime/head/http_server.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
@@ -139,18 +138,24 @@ base::StatusOr<std::unique_ptr<HttpServer>> HttpServer::open(base::Loop& loop, O
     auto holder = rpc::port_holder(options.port);
     auto taken = cat("HTTP port ", options.port, " is taken", holder.empty() ? "" : cat(" by ", holder));
     if (options.port_fixed) {
-      return base::failed(absl::StatusCode::kAlreadyExists, cat("cannot listen: ", taken), "give another --http-port, or leave it out for any free one");
+      return base::failed(absl::StatusCode::kAlreadyExists, cat("cannot listen: ", taken),
+                          "give another --http-port, or leave it out for any free one");
     }
     listening = listen_on(0);
     if (listening.ok()) notes.push_back(cat(taken, ": using ", listening->port));
   }
   if (!listening.ok()) return listening.status();
   int port = listening->port;
-  return std::unique_ptr<HttpServer>(new HttpServer(loop, std::move(options), std::move(listening->fd), port, std::move(notes)));
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(loop, std::move(options), std::move(listening->fd), port, std::move(notes)));
 }
 
 HttpServer::HttpServer(base::Loop& loop, Options options, base::Fd listening, int port, std::vector<std::string> notes)
-    : loop_(loop), options_(std::move(options)), acceptor_(loop, std::move(listening)), port_(port), notes_(std::move(notes)) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      acceptor_(loop, std::move(listening)),
+      port_(port),
+      notes_(std::move(notes)) {}
 
 std::string HttpServer::url() const { return cat("http://127.0.0.1:", port_); }
 

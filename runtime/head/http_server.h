@@ -1,5 +1,6 @@
-// The head's HTTP port, on loopback: /healthz and /api/status. Every connection is a fiber; a request's headers are cut at 16 KiB
-// and 10 s, and only a Host that means this machine is answered (a page in a browser cannot reach it by a name of its own).
+// The head's HTTP port, on loopback: /healthz and /api/status. Every connection is a fiber; a request's headers are cut
+// at 16 KiB and 10 s, and only a Host that means this machine is answered (a page in a browser cannot reach it by a
+// name of its own).
 #pragma once
 
 #include <functional>

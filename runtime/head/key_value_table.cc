@@ -30,10 +30,11 @@ proto::KeyValueReply KeyValueTable::answer(const proto::KeyValue& request, Batch
     }
     case proto::KeyValue::PUT:
       if (request.value().size() > kKeyValueBytes) {
-        *reply.mutable_failure() = failure(proto::INVALID,
-                                           base::cat("a value of ", base::format_size(static_cast<int64_t>(request.value().size())),
-                                                     " is over the limit of ", base::format_size(kKeyValueBytes)),
-                                           "rayo::put holds large values; store its reference");
+        *reply.mutable_failure() =
+            failure(proto::INVALID,
+                    base::cat("a value of ", base::format_size(static_cast<int64_t>(request.value().size())),
+                              " is over the limit of ", base::format_size(kKeyValueBytes)),
+                    "rayo::put holds large values; store its reference");
       } else if (!reply.found() || request.overwrite()) {
         write.put("key_value", key, request.value());
       }
@@ -41,7 +42,8 @@ proto::KeyValueReply KeyValueTable::answer(const proto::KeyValue& request, Batch
     case proto::KeyValue::DELETE:
       if (reply.found()) write.erase("key_value", key);
       break;
-    default: *reply.mutable_failure() = failure(proto::INVALID, "an operation that this head does not know");
+    default:
+      *reply.mutable_failure() = failure(proto::INVALID, "an operation that this head does not know");
   }
   return reply;
 }

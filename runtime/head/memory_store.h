@@ -1,4 +1,5 @@
-// A control store in memory that fails when a test says so: the same promises as the real one but for the end of the process.
+// A control store in memory that fails when a test says so: the same promises as the real one but for the end of the
+// process.
 #pragma once
 
 #include <map>

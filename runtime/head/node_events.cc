@@ -28,8 +28,9 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
   auto id = rpc::from_proto<NodeId>(registering.node().node());
   auto arrival = state_.nodes.arrival(registering);
   if (!id || arrival == NodeTable::Arrival::kOld) {
-    *reply.mutable_failure() = failure(proto::INVALID, id ? "this node was replaced by a newer life of it" : "a node without an id",
-                                       "stop this raylet; its successor serves");
+    *reply.mutable_failure() =
+        failure(proto::INVALID, id ? "this node was replaced by a newer life of it" : "a node without an id",
+                "stop this raylet; its successor serves");
     return reply;
   }
   if (arrival == NodeTable::Arrival::kNewLife) {
@@ -53,7 +54,8 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
 }
 
 void NodeEvents::tell_state(NodeId node, Outcome& out) {
-  if (const auto* known = state_.nodes.find(node)) *out.send({}).mutable_node() = state_.nodes.describe(*known, state_.now());
+  if (const auto* known = state_.nodes.find(node))
+    *out.send({}).mutable_node() = state_.nodes.describe(*known, state_.now());
 }
 
 void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
@@ -74,11 +76,20 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       placer_.settle(std::move(changes), out);
       break;
     }
-    case proto::NodeUp::kJob: job(from, up.job(), out); break;
-    case proto::NodeUp::kWorkerDied: *out.send({}).mutable_worker_died() = up.worker_died(); break;
-    case proto::NodeUp::kGrantReply: placer_.grant_reply(from, up.request(), up.grant_reply(), out); break;
-    case proto::NodeUp::kLeave: leave(from, up.leave().reason(), out); break;
-    default: return;
+    case proto::NodeUp::kJob:
+      job(from, up.job(), out);
+      break;
+    case proto::NodeUp::kWorkerDied:
+      *out.send({}).mutable_worker_died() = up.worker_died();
+      break;
+    case proto::NodeUp::kGrantReply:
+      placer_.grant_reply(from, up.request(), up.grant_reply(), out);
+      break;
+    case proto::NodeUp::kLeave:
+      leave(from, up.leave().reason(), out);
+      break;
+    default:
+      return;
   }
   placer_.pump(out);
 }
@@ -112,7 +123,8 @@ void NodeEvents::tick(Outcome& out) {
 
 void NodeEvents::leave(NodeId node, const std::string& reason, Outcome& out) {
   auto info = state_.nodes.find(node)->info;
-  auto why = death_record(proto::STOPPED, node, cat(node_text(info), " left: ", reason.empty() ? "stopped" : reason), state_.now_us());
+  auto why = death_record(proto::STOPPED, node, cat(node_text(info), " left: ", reason.empty() ? "stopped" : reason),
+                          state_.now_us());
   state_.nodes.bury(node, why);
   settle_death(node, info, why, out);
 }
@@ -136,7 +148,8 @@ void NodeEvents::job(NodeId node, const proto::JobEvent& event, Outcome& out) {
   auto id = rpc::from_proto<JobId>(event.job());
   if (event.ended()) {
     auto why = event.death();
-    if (why.kind() == proto::DEATH_UNSPECIFIED) why = death_record(proto::DRIVER_GONE, node, "its driver ended", state_.now_us());
+    if (why.kind() == proto::DEATH_UNSPECIFIED)
+      why = death_record(proto::DRIVER_GONE, node, "its driver ended", state_.now_us());
     end_job(id, why, out);
   } else if (state_.jobs.apply(node, event, state_.now_us(), out.persist)) {
     *out.send({}).mutable_job() = *state_.jobs.find(id);

@@ -11,8 +11,8 @@ class NodeEvents {
  public:
   NodeEvents(ClusterState& state, Placer& placer) : state_(state), placer_(placer) {}
 
-  // A raylet's first message. Where the reply has a failure the stream ends with it; else the shell fills in what is the
-  // cluster's (id, epoch, name, secret, settings).
+  // A raylet's first message. Where the reply has a failure the stream ends with it; else the shell fills in what is
+  // the cluster's (id, epoch, name, secret, settings).
   proto::Registered attach(const proto::Register& registering, Outcome& out);
   // Any later message of its stream.
   void message(NodeId from, const proto::NodeUp& up, Outcome& out);

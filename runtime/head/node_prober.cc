@@ -19,7 +19,8 @@ bool says_refused(const base::Status& error) {
 std::optional<rpc::SocketAddress> numeric(const std::string& address) {
   auto host_port = base::parse_host_port(address);
   if (!host_port.ok()) return std::nullopt;
-  bool digits = host_port->host.find_first_not_of("0123456789.") == std::string::npos || host_port->host.find(':') != std::string::npos;
+  bool digits = host_port->host.find_first_not_of("0123456789.") == std::string::npos ||
+                host_port->host.find(':') != std::string::npos;
   if (!digits) return std::nullopt;
   auto found = rpc::resolve(*host_port);
   return found.ok() ? std::optional(found->front()) : std::nullopt;

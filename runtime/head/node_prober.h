@@ -1,4 +1,5 @@
-// Tells a raylet that is gone (its port refuses) from a machine that is silent: tries the port of each suspect node. In a fiber.
+// Tells a raylet that is gone (its port refuses) from a machine that is silent: tries the port of each suspect node. In
+// a fiber.
 #pragma once
 
 #include "runtime/base/loop/loop.h"

@@ -1,5 +1,5 @@
-// The way down to each attached node: a queue that a fiber of its stream empties. A node that reads slowly is cut at kOutboxBytes:
-// it registers again, and what it missed is settled then. Loop thread.
+// The way down to each attached node: a queue that a fiber of its stream empties. A node that reads slowly is cut at
+// kOutboxBytes: it registers again, and what it missed is settled then. Loop thread.
 #pragma once
 
 #include <memory>

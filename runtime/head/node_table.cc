@@ -146,9 +146,8 @@ void NodeTable::report(NodeId id, const proto::ResourceReport& report) {
   node.info.set_drivers(report.drivers());
   node.pending.assign(report.pending().begin(), report.pending().end());
   uint64_t applied = report.applied_request();
-  std::erase_if(node.reserved, [&](const auto& entry) {
-    return entry.first <= applied || (applied == 0 && entry.second.answered);
-  });
+  std::erase_if(node.reserved,
+                [&](const auto& entry) { return entry.first <= applied || (applied == 0 && entry.second.answered); });
   rebuild(id, node);
 }
 

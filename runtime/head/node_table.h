@@ -1,5 +1,5 @@
-// The nodes: who lives, what is free there, and what was promised there but is not yet in the node's own report. Decides; does no
-// I/O, time is an argument.
+// The nodes: who lives, what is free there, and what was promised there but is not yet in the node's own report.
+// Decides; does no I/O, time is an argument.
 //
 //   alive --no beat for suspect_after--> suspect --refused: dead_after_refused, silent: dead_after_silent--> dead
 //     ^---------------- beat ---------------'                            (both counted from the last beat)
@@ -40,7 +40,7 @@ class NodeTable {
     proto::NodeInfo info;  // state and last seen are filled in by describe()
     uint64_t incarnation = 0;
     base::TimePoint last_beat;
-    bool refused = false;  // its port refused a connection since the last beat
+    bool refused = false;                      // its port refused a connection since the last beat
     std::map<uint64_t, Reservation> reserved;  // by NodeDown.request
     std::vector<proto::PendingShape> pending;
   };
@@ -55,12 +55,13 @@ class NodeTable {
     int count = 0;
   };
 
-  explicit NodeTable(NodeLimits limits = {}, uint64_t first_request = 1) : limits_(limits), next_request_(first_request) {}
+  explicit NodeTable(NodeLimits limits = {}, uint64_t first_request = 1)
+      : limits_(limits), next_request_(first_request) {}
 
   // What a registering node is to us. kNewLife: the caller settles the old life's death before it goes on with put().
   Arrival arrival(const proto::Register& registering) const;
-  // Enters the node as alive. What was promised on an earlier stream is forgotten: what arrived is in the figures that it
-  // registers with, what did not is promised again.
+  // Enters the node as alive. What was promised on an earlier stream is forgotten: what arrived is in the figures that
+  // it registers with, what did not is promised again.
   void put(const proto::Register& registering, base::TimePoint now);
   proto::BeatReply beat(const proto::BeatRequest& beat, base::TimePoint now, std::vector<Change>& changes);
   // States that time has changed. A node that died is out of the view at once.

@@ -1,5 +1,5 @@
-// What an event leads to: rows to be written first, then messages to nodes and answers to requests, in this order. The deciding
-// classes of the head only ever make these; the shell (CommitLine) does them.
+// What an event leads to: rows to be written first, then messages to nodes and answers to requests, in this order. The
+// deciding classes of the head only ever make these; the shell (CommitLine) does them.
 #pragma once
 
 #include <algorithm>

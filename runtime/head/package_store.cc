@@ -1,11 +1,10 @@
 #include "runtime/head/package_store.h"
 
 #include <fcntl.h>
-#include <unistd.h>
-#include <xxhash.h>
-
 #include <memory>
+#include <unistd.h>
 #include <vector>
+#include <xxhash.h>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
@@ -19,7 +18,9 @@ bool PackageStore::has(PackageId id) const { return ::access((dir_ / id.hex()).c
 base::StatusOr<base::Fd> PackageStore::open(PackageId id) const {
   auto file = dir_ / id.hex();
   base::Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return base::failed_errno(errno, cat("the package ", id.hex(), " is not at the head"), "run the program again: it is offered anew");
+  if (!fd)
+    return base::failed_errno(errno, cat("the package ", id.hex(), " is not at the head"),
+                              "run the program again: it is offered anew");
   return fd;
 }
 
@@ -39,7 +40,8 @@ base::Status PackageStore::Incoming::write(std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t done = ::write(fd_.get(), bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return base::failed_errno(errno, cat("cannot write ", part_.string()), "is the disk of the head full?");
+    if (done < 0)
+      return base::failed_errno(errno, cat("cannot write ", part_.string()), "is the disk of the head full?");
     bytes.remove_prefix(static_cast<size_t>(done));
   }
   return {};
@@ -53,7 +55,8 @@ base::Status PackageStore::Incoming::finish() {
                         cat("the package ", id_.hex(), " has the hash ", hash.hex(), ": it changed on the way"),
                         "run the program again");
   }
-  if (::rename(part_.c_str(), whole_.c_str()) != 0) return base::failed_errno(errno, cat("cannot rename ", part_.string()));
+  if (::rename(part_.c_str(), whole_.c_str()) != 0)
+    return base::failed_errno(errno, cat("cannot rename ", part_.string()));
   fd_.reset();
   return {};
 }

@@ -1,5 +1,5 @@
-// Programs by content hash, on the head's disk: offered once, fetched by every node that lacks them. Blocking calls; use on the disk
-// thread. A file is seen only once it is whole and its hash is right.
+// Programs by content hash, on the head's disk: offered once, fetched by every node that lacks them. Blocking calls;
+// use on the disk thread. A file is seen only once it is whole and its hash is right.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ uint64_t PlacementQueue::add(Waiting item, base::TimePoint now) {
   return items_.back().ticket;
 }
 
-void PlacementQueue::put_back(Waiting item, NodeId refused_by, std::vector<proto::Reason> reasons, base::TimePoint now) {
+void PlacementQueue::put_back(Waiting item, NodeId refused_by, std::vector<proto::Reason> reasons,
+                              base::TimePoint now) {
   if (refused_by) {
     item.refused[refused_by] = base::deadline_after(now, kRefusalHolds);
     item.refusal = std::move(reasons);

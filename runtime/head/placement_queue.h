@@ -1,8 +1,8 @@
-// What waits for a node: actors, and requests for leases. Tried in the order in which they came, each shape once a round; a shape
-// that fits nowhere lets others pass. Decides; no I/O, time is an argument.
+// What waits for a node: actors, and requests for leases. Tried in the order in which they came, each shape once a
+// round; a shape that fits nowhere lets others pass. Decides; no I/O, time is an argument.
 //
-// Nothing waits without a reason: reasons() names them with figures. What no living node could ever hold is told to its driver
-// after kNoticeAfter, and given up as Unschedulable after its schedule_timeout (0: never).
+// Nothing waits without a reason: reasons() names them with figures. What no living node could ever hold is told to its
+// driver after kNoticeAfter, and given up as Unschedulable after its schedule_timeout (0: never).
 #pragma once
 
 #include <list>
@@ -19,12 +19,12 @@ namespace rayo::head {
 
 struct Waiting {
   uint64_t ticket = 0;
-  ActorId actor;          // nil: a request for leases
+  ActorId actor;  // nil: a request for leases
   JobId job;
   proto::Demand message;  // as asked
   scheduler::Demand demand;
   std::string shape;
-  std::string what;       // class or function, for people
+  std::string what;  // class or function, for people
   NodeId prefer;
   int count = 1;
   base::TimePoint since;

@@ -20,7 +20,8 @@ std::string wanted_text(const scheduler::Demand& demand) {
 }
 
 bool same_ask(const proto::PlaceLeasesRequest& a, const Waiting& b, const std::string& shape) {
-  return !b.is_actor() && b.shape == shape && rpc::from_proto<ProcessId>(a.process()) == rpc::from_proto<ProcessId>(b.request.process()) &&
+  return !b.is_actor() && b.shape == shape &&
+         rpc::from_proto<ProcessId>(a.process()) == rpc::from_proto<ProcessId>(b.request.process()) &&
          rpc::from_proto<NodeId>(a.node()) == rpc::from_proto<NodeId>(b.request.node()) && a.what() == b.request.what();
 }
 
@@ -128,7 +129,8 @@ void Placer::pump(Outcome& out) {
 std::string Placer::why_never(const Waiting& item) const {
   std::vector<std::string> texts;
   for (const auto& reason : state_.queue.reasons(item, state_.nodes)) {
-    texts.push_back(cat(reason.code(), ": ", reason.text(), reason.nodes() > 1 ? cat(" (", reason.nodes(), " nodes)") : ""));
+    texts.push_back(
+        cat(reason.code(), ": ", reason.text(), reason.nodes() > 1 ? cat(" (", reason.nodes(), " nodes)") : ""));
   }
   return cat(item.is_actor() ? "actor " : "task ", item.what, " asks for ", wanted_text(item.demand),
              ", which no living node could ever hold: ", base::join(texts, "; "));
@@ -140,14 +142,16 @@ void Placer::notify(const Waiting& item, Outcome& out) {
   const auto* job = state_.jobs.find(item.job);
   if (!job) return;
   auto limit = std::chrono::milliseconds(item.message.schedule_timeout_ms());
-  text += limit > 0ms ? cat("; given up after ", base::format_duration(limit)) : std::string("; it waits for a node that can");
+  text += limit > 0ms ? cat("; given up after ", base::format_duration(limit))
+                      : std::string("; it waits for a node that can");
   auto* notice = out.send(rpc::from_proto<NodeId>(job->node())).mutable_notice();
   rpc::to_proto(item.job, notice->mutable_job());
   notice->mutable_notice()->set_text(std::move(text));
 }
 
 void Placer::give_up(const Waiting& item, Outcome& out) {
-  auto why = failure(proto::UNSCHEDULABLE, why_never(item), "add a node that has it, or ask for less; `rayo status` shows what there is");
+  auto why = failure(proto::UNSCHEDULABLE, why_never(item),
+                     "add a node that has it, or ask for less; `rayo status` shows what there is");
   state_.events.add(state_.now_us(), "error", why.text());
   if (item.is_actor()) {
     ActorChanges changes;

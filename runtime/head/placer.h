@@ -1,5 +1,5 @@
-// Turns what the directory and the queue decide into messages: places what waits, tells watchers, gives up what can never be.
-// Decides over a ClusterState; no I/O. Idempotent where the events are.
+// Turns what the directory and the queue decide into messages: places what waits, tells watchers, gives up what can
+// never be. Decides over a ClusterState; no I/O. Idempotent where the events are.
 #pragma once
 
 #include "runtime/head/cluster_state.h"

@@ -12,7 +12,8 @@ rpc::Channel& RayletCalls::channel(NodeId node, const std::string& address) {
   auto& kept = channels_[node];
   if (!kept.channel || kept.address != address) {
     rpc::RoleName expect{rpc::Role::kNode, core_.foundation().id(), rpc::member_id(node)};
-    kept = {address, rpc::Channel::tls({.addresses = {address}, .identity = core_.foundation().identity, .expect = expect})};
+    kept = {address,
+            rpc::Channel::tls({.addresses = {address}, .identity = core_.foundation().identity, .expect = expect})};
   }
   return *kept.channel;
 }

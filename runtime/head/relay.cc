@@ -24,19 +24,29 @@ proto::RelayReply failed_reply(proto::Failure why) {
 proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
   auto node = rpc::from_proto<NodeId>(request.node());
   switch (request.message_case()) {
-    case proto::RelayRequest::kCreateActor: return create(node, request.create_actor());
-    case proto::RelayRequest::kWatchActor: return core_.actors.watch(node, request.watch_actor());
-    case proto::RelayRequest::kUnwatchActor: return core_.actors.unwatch(node, request.unwatch_actor());
+    case proto::RelayRequest::kCreateActor:
+      return create(node, request.create_actor());
+    case proto::RelayRequest::kWatchActor:
+      return core_.actors.watch(node, request.watch_actor());
+    case proto::RelayRequest::kUnwatchActor:
+      return core_.actors.unwatch(node, request.unwatch_actor());
     case proto::RelayRequest::kFindActor:
       // A name is told only once its creation is on the disk.
       if (auto written = core_.line.barrier(); !written.ok()) return failed_reply(failure(proto::UNAVAILABLE, written));
       return core_.actors.find(node, request.find_actor());
-    case proto::RelayRequest::kKillActor: return kill(request.kill_actor());
-    case proto::RelayRequest::kKeyValue: return key_value(request.key_value());
-    case proto::RelayRequest::kListNodes: return list_nodes();
-    case proto::RelayRequest::kFindJob: return find_job(rpc::from_proto<JobId>(request.find_job().job()));
-    case proto::RelayRequest::kLogLines: return log_lines(request.log_lines());
-    default: return failed_reply(failure(proto::INVALID, "a request that this head does not know", "are all nodes of one version?"));
+    case proto::RelayRequest::kKillActor:
+      return kill(request.kill_actor());
+    case proto::RelayRequest::kKeyValue:
+      return key_value(request.key_value());
+    case proto::RelayRequest::kListNodes:
+      return list_nodes();
+    case proto::RelayRequest::kFindJob:
+      return find_job(rpc::from_proto<JobId>(request.find_job().job()));
+    case proto::RelayRequest::kLogLines:
+      return log_lines(request.log_lines());
+    default:
+      return failed_reply(
+          failure(proto::INVALID, "a request that this head does not know", "are all nodes of one version?"));
   }
 }
 
@@ -45,16 +55,21 @@ proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request) 
     Outcome out;
     auto created = core_.actors.create(node, request, out);
     switch (created.outcome) {
-      case Creation::kRefused: return failed_reply(std::move(created.failure));
-      case Creation::kExisting: return core_.actors.info(created.actor);
+      case Creation::kRefused:
+        return failed_reply(std::move(created.failure));
+      case Creation::kExisting:
+        return core_.actors.info(created.actor);
       case Creation::kBeingWritten:
-        if (!base::sleep_for(kWritingPoll)) return failed_reply(failure(proto::UNAVAILABLE, "the head is ending", "ask again"));
+        if (!base::sleep_for(kWritingPoll))
+          return failed_reply(failure(proto::UNAVAILABLE, "the head is ending", "ask again"));
         continue;
-      case Creation::kNew: break;
+      case Creation::kNew:
+        break;
     }
     if (auto written = core_.line.commit(std::move(out)); !written.ok()) {
       core_.actors.abandon(created.actor);
-      return failed_reply(failure(proto::UNAVAILABLE, base::within(written, cat(actor_text(request.spec()), " is not created"))));
+      return failed_reply(
+          failure(proto::UNAVAILABLE, base::within(written, cat(actor_text(request.spec()), " is not created"))));
     }
     Outcome placed;
     core_.actors.admit(created.actor, placed);

@@ -1,9 +1,8 @@
 #include "runtime/head/sqlite_store.h"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <array>
+#include <sqlite3.h>
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
@@ -18,21 +17,35 @@ constexpr std::array<const char*, 6> kTables = {"actors", "jobs", "key_value", "
 
 absl::StatusCode code_of(int sqlite) {
   switch (sqlite & 0xff) {
-    case SQLITE_FULL: return absl::StatusCode::kResourceExhausted;
-    case SQLITE_BUSY: case SQLITE_LOCKED: return absl::StatusCode::kFailedPrecondition;
-    case SQLITE_CORRUPT: case SQLITE_NOTADB: return absl::StatusCode::kDataLoss;
-    case SQLITE_CANTOPEN: case SQLITE_READONLY: case SQLITE_PERM: return absl::StatusCode::kPermissionDenied;
-    default: return absl::StatusCode::kUnavailable;
+    case SQLITE_FULL:
+      return absl::StatusCode::kResourceExhausted;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::StatusCode::kFailedPrecondition;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::StatusCode::kDataLoss;
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return absl::StatusCode::kPermissionDenied;
+    default:
+      return absl::StatusCode::kUnavailable;
   }
 }
 
 const char* next_step(absl::StatusCode code) {
   switch (code) {
-    case absl::StatusCode::kResourceExhausted: return "make room on that file system: the head goes on by itself";
-    case absl::StatusCode::kFailedPrecondition: return "another head uses it: `rayo status` finds it, `rayo stop` ends it";
-    case absl::StatusCode::kDataLoss: return "move the file away to start a fresh cluster";
-    case absl::StatusCode::kPermissionDenied: return "is the directory there, and may we write it?";
-    default: return "look at the disk's health (dmesg)";
+    case absl::StatusCode::kResourceExhausted:
+      return "make room on that file system: the head goes on by itself";
+    case absl::StatusCode::kFailedPrecondition:
+      return "another head uses it: `rayo status` finds it, `rayo stop` ends it";
+    case absl::StatusCode::kDataLoss:
+      return "move the file away to start a fresh cluster";
+    case absl::StatusCode::kPermissionDenied:
+      return "is the directory there, and may we write it?";
+    default:
+      return "look at the disk's health (dmesg)";
   }
 }
 
@@ -45,7 +58,8 @@ std::string text_of(sqlite3_stmt* statement, int column) {
 
 base::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::open(const base::Path& file, int64_t most_pages) {
   sqlite3* db = nullptr;
-  int code = sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  int code =
+      sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   std::unique_ptr<SqliteStore> store(new SqliteStore(file, db));
   if (code != SQLITE_OK) return store->error(code, "cannot open the control store");
   sqlite3_extended_result_codes(db, 1);
@@ -59,8 +73,8 @@ base::Status SqliteStore::prepare(int64_t most_pages) {
     RAYO_RETURN_IF_ERROR(execute(pragma));
   }
   for (const char* table : kTables) {
-    RAYO_RETURN_IF_ERROR(
-        execute(cat("CREATE TABLE IF NOT EXISTS ", table, " (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")));
+    RAYO_RETURN_IF_ERROR(execute(
+        cat("CREATE TABLE IF NOT EXISTS ", table, " (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")));
   }
   set_most_pages(most_pages);
   return {};

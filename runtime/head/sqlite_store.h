@@ -1,10 +1,10 @@
-// The control log in one SQLite file: WAL, synchronous FULL (a commit is on the disk when apply() returns), locked exclusively (a
-// second head on the same state is refused). One SQL table for each table of ours: key, value.
+// The control log in one SQLite file: WAL, synchronous FULL (a commit is on the disk when apply() returns), locked
+// exclusively (a second head on the same state is refused). One SQL table for each table of ours: key, value.
 //
 //   RAYO_ASSIGN_OR_RETURN(auto store, SqliteStore::open(state_dir / "control.db"));
 //
-// Errors besides those of control_store.h: open() gives FailedPrecondition where another head has the file, DataLoss where it is
-// no database of ours.
+// Errors besides those of control_store.h: open() gives FailedPrecondition where another head has the file, DataLoss
+// where it is no database of ours.
 #pragma once
 
 #include <memory>

@@ -8,6 +8,7 @@
 namespace rayo::head {
 
 // In a fiber. The last progress lists the unreachable ones.
-base::Status stop_cluster(Core& core, base::Duration grace, const std::function<base::Status(const proto::StopProgress&)>& tell);
+base::Status stop_cluster(Core& core, base::Duration grace,
+                          const std::function<base::Status(const proto::StopProgress&)>& tell);
 
 }  // namespace rayo::head

@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 // The head looks at the age of beats, at waits and at refusals this often: a fifth of the shortest span that it judges.
 constexpr base::Duration kTick = 100ms;
-// A turn that comes later than this was our own stall (a stopped process, a full disk): nobody is blamed for beats not read.
+// A turn that comes later than this was our own stall (a stopped process, a full disk): nobody is blamed for beats not
+// read.
 constexpr base::Duration kOwnStall = 500ms;
 // A suspect node's port is tried this often, to tell a raylet that is gone (refused) from a machine that is silent.
 constexpr base::Duration kProbeEvery = 500ms;

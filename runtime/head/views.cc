@@ -16,7 +16,9 @@ namespace {
 constexpr size_t kExamples = 3;
 constexpr size_t kPrefixDigits = 6;
 
-bool meant(const std::string& hex, const std::string& id) { return id.size() >= kPrefixDigits && hex.starts_with(base::lower(id)); }
+bool meant(const std::string& hex, const std::string& id) {
+  return id.size() >= kPrefixDigits && hex.starts_with(base::lower(id));
+}
 
 std::vector<proto::NodeInfo> all_nodes(const ClusterState& state) {
   std::vector<proto::NodeInfo> out;
@@ -59,12 +61,14 @@ void add_task_groups(const ClusterState& state, proto::StatusReply& out) {
         group = out.add_pending();
         group->set_kind(pending.kind());
         *group->mutable_resources() = shown_resources(demand);
-        for (const auto& reason : scheduler::explain(demand, state.nodes.view())) rpc::to_proto(reason, group->add_reasons());
+        for (const auto& reason : scheduler::explain(demand, state.nodes.view()))
+          rpc::to_proto(reason, group->add_reasons());
       }
       group->set_count(group->count() + pending.count());
       double waiting = static_cast<double>(state.now_us() - pending.oldest_unix_us()) / 1e6;
       group->set_oldest_waiting_seconds(std::max(group->oldest_waiting_seconds(), waiting));
-      if (!pending.example().empty() && group->examples_size() < static_cast<int>(kExamples)) group->add_examples(pending.example());
+      if (!pending.example().empty() && group->examples_size() < static_cast<int>(kExamples))
+        group->add_examples(pending.example());
     }
   }
 }
@@ -99,7 +103,8 @@ proto::WhyReply why_actor(const ClusterState& state, const ActorDirectory::Actor
     if (actor.info.has_failure()) *out.mutable_failure() = actor.info.failure();
   } else {
     const auto* node = state.nodes.find(actor.node);
-    out.set_text(cat(actor_text(actor.spec), " has been ", out.state(), " for ", since, node ? cat(" on ", node->info.hostname()) : ""));
+    out.set_text(cat(actor_text(actor.spec), " has been ", out.state(), " for ", since,
+                     node ? cat(" on ", node->info.hostname()) : ""));
     if (actor.info.has_death()) *out.mutable_death() = actor.info.death();
   }
   return out;
@@ -176,7 +181,8 @@ proto::ListReply list_of(const ClusterState& state, const std::string& what) {
   } else if (what == "jobs") {
     for (const auto& [id, job] : state.jobs.all()) *out.add_jobs() = job;
   } else {
-    *out.mutable_failure() = failure(proto::INVALID, cat("the head lists no '", what, "'"), "nodes, workers, actors or jobs");
+    *out.mutable_failure() =
+        failure(proto::INVALID, cat("the head lists no '", what, "'"), "nodes, workers, actors or jobs");
   }
   return out;
 }
@@ -186,8 +192,9 @@ proto::WhyReply why_of(const ClusterState& state, const std::string& id) {
   if (auto node = why_node(state, id)) return *std::move(node);
   if (auto job = why_job(state, id)) return *std::move(job);
   proto::WhyReply out;
-  *out.mutable_failure() = failure(proto::INVALID, cat("nothing here has the id ", id),
-                                   "give at least 6 digits of an id, or an actor's name; `rayo list actors|nodes|jobs` shows them");
+  *out.mutable_failure() =
+      failure(proto::INVALID, cat("nothing here has the id ", id),
+              "give at least 6 digits of an id, or an actor's name; `rayo list actors|nodes|jobs` shows them");
   return out;
 }
 

@@ -12,8 +12,7 @@ constexpr base::Duration kStartLimit = 60s;  // where the spec names none: the A
 constexpr base::Duration kEndGrace = 200ms;  // between Exit and SIGKILL
 
 int64_t unix_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch())
-      .count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch()).count();
 }
 
 // Devices are this node's to choose: what the lease names is what the worker sees.
@@ -27,14 +26,9 @@ scheduler::Demand held_by(const proto::ActorSpec& spec) {
 
 }  // namespace
 
-ActorHost::ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, Processes& processes,
-                     Workers& workers, Tell tell)
-    : loop_(loop),
-      table_(table),
-      leases_(leases),
-      processes_(processes),
-      workers_(workers),
-      tell_(std::move(tell)) {}
+ActorHost::ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, Processes& processes, Workers& workers,
+                     Tell tell)
+    : loop_(loop), table_(table), leases_(leases), processes_(processes), workers_(workers), tell_(std::move(tell)) {}
 
 ActorHost::~ActorHost() = default;
 
@@ -84,8 +78,7 @@ void ActorHost::run(ActorId actor, const proto::StartActor& request) {
     if (hosted) fail(actor, incarnation, taken.failure);
     return;
   }
-  if (!hosted)
-    return workers_.end(taken.process, {proto::KILLED, "its actor was ended while it started"}, kEndGrace);
+  if (!hosted) return workers_.end(taken.process, {proto::KILLED, "its actor was ended while it started"}, kEndGrace);
   hosted->worker = taken.process;
   table_.set_worker(hosted->lease, taken.process);
   if (construct(actor, incarnation, request, deadline)) tell(*find(actor, incarnation), proto::ALIVE);
@@ -94,9 +87,8 @@ void ActorHost::run(ActorId actor, const proto::StartActor& request) {
 // False: it does not fit (any more), and the head was told so.
 bool ActorHost::reserve(Hosted& hosted, const proto::StartActor& request) {
   scheduler::Demand demand = held_by(request.spec());
-  Lease lease{.id = hosted.lease,
-              .job = rpc::from_proto<JobId>(request.spec().job()),
-              .what = request.spec().class_name()};
+  Lease lease{
+      .id = hosted.lease, .job = rpc::from_proto<JobId>(request.spec().job()), .what = request.spec().class_name()};
   lease.actor = rpc::from_proto<ActorId>(request.spec().actor());
   bool fits = table_.grant(std::move(lease), demand) != nullptr;
   if (fits) {
@@ -139,8 +131,8 @@ bool ActorHost::construct(ActorId actor, uint32_t incarnation, const proto::Star
     failure = outcome->failure();
   } else {
     failure.set_kind(proto::TIMEOUT);
-    failure.set_text(base::cat("the constructor of ", request.spec().class_name(),
-                               " did not end within its start_timeout"));
+    failure.set_text(
+        base::cat("the constructor of ", request.spec().class_name(), " did not end within its start_timeout"));
     failure.set_next_step("give a longer start_timeout");
   }
   fail(actor, incarnation, std::move(failure));
@@ -182,8 +174,8 @@ void ActorHost::process_gone(const LocalProcess& process, const proto::DeathReco
   if (starting) {
     auto& failure = *hosted.info.mutable_failure();
     failure.set_kind(proto::ACTOR_DIED);
-    failure.set_text(base::cat("the process ended during the constructor of ", hosted.info.class_name(), ": ",
-                               death.text()));
+    failure.set_text(
+        base::cat("the process ended during the constructor of ", hosted.info.class_name(), ": ", death.text()));
     *failure.mutable_death() = death;
   }
   hosted.info.clear_address();
@@ -214,8 +206,7 @@ void ActorHost::fail(ActorId actor, uint32_t incarnation, proto::Failure failure
 
 ActorHost::Hosted* ActorHost::find(ActorId actor, uint32_t incarnation) {
   auto found = actors_.find(actor);
-  return found == actors_.end() || found->second->info.incarnation() != incarnation ? nullptr
-                                                                                    : found->second.get();
+  return found == actors_.end() || found->second->info.incarnation() != incarnation ? nullptr : found->second.get();
 }
 
 void ActorHost::tell(Hosted& hosted, proto::ActorState state) {

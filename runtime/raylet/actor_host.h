@@ -47,8 +47,7 @@ class ActorHost {
 
   void run(ActorId actor, const proto::StartActor& request);
   bool reserve(Hosted& hosted, const proto::StartActor& request);
-  bool construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request,
-                 base::TimePoint deadline);
+  bool construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request, base::TimePoint deadline);
   void fail(ActorId actor, uint32_t incarnation, proto::Failure failure);
   Hosted* find(ActorId actor, uint32_t incarnation);
   void tell(Hosted& hosted, proto::ActorState state);

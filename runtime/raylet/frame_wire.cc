@@ -10,9 +10,8 @@
 namespace rayo::raylet {
 namespace {
 
-constexpr size_t kBacklogLimit =
-    64u << 20;  // bytes that wait for a process that does not read: it is cut off beyond
-constexpr uint64_t kMaxDescriptors = 16;  // in one frame; PeerLink, the largest, has 4
+constexpr size_t kBacklogLimit = 64u << 20;  // bytes that wait for a process that does not read: it is cut off beyond
+constexpr uint64_t kMaxDescriptors = 16;     // in one frame; PeerLink, the largest, has 4
 
 class UnixWire : public FrameWire {
  public:
@@ -21,10 +20,8 @@ class UnixWire : public FrameWire {
   base::StatusOr<ReceivedFrame> read(base::TimePoint deadline) override {
     rpc::FrameHeader header;
     RAYO_RETURN_IF_ERROR(stream_->read_exact(std::as_writable_bytes(std::span(&header, 1)), deadline));
-    if (!rpc::check_header(header) || header.kind != rpc::FrameKind::kControl ||
-        header.sequence > kMaxDescriptors)
-      return base::failed(absl::StatusCode::kInvalidArgument,
-                          "what came on the raylet's socket is no control frame");
+    if (!rpc::check_header(header) || header.kind != rpc::FrameKind::kControl || header.sequence > kMaxDescriptors)
+      return base::failed(absl::StatusCode::kInvalidArgument, "what came on the raylet's socket is no control frame");
     body_.resize(header.length);
     RAYO_RETURN_IF_ERROR(stream_->read_exact(std::as_writable_bytes(std::span(body_)), deadline));
     ReceivedFrame frame;

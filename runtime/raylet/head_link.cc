@@ -35,8 +35,7 @@ base::Status status_of(const proto::Failure& failure) {
 proto::Failure failure_of(const base::Status& status) {
   proto::Failure failure;
   bool late = status.code() == absl::StatusCode::kDeadlineExceeded;
-  bool wrong =
-      status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kNotFound;
+  bool wrong = status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kNotFound;
   failure.set_kind(late ? proto::TIMEOUT : wrong ? proto::INVALID : proto::UNAVAILABLE);
   failure.set_text(std::string(base::message(status)));
   failure.set_next_step(base::next_step(status));
@@ -139,8 +138,7 @@ void HeadLink::leave(const std::string& reason, base::TimePoint deadline) {
   tasks_->join(deadline);
 }
 
-base::StatusOr<proto::RelayReply> HeadLink::relay(const proto::RelayRequest& request,
-                                                  base::TimePoint deadline) {
+base::StatusOr<proto::RelayReply> HeadLink::relay(const proto::RelayRequest& request, base::TimePoint deadline) {
   while (true) {
     auto reply = channel_->call(rpc::head::kRelay, request, deadline);
     if (reply.ok() || reply.status().code() != absl::StatusCode::kUnavailable) return reply;
@@ -169,8 +167,7 @@ void HeadLink::beat() {
       loop_.post([this] {
         if (stream_) stream_->cancel();  // and register again
       });
-    for (base::Duration slept{}; slept < kBeatEach && !stop_; slept += 125ms)
-      std::this_thread::sleep_for(125ms);
+    for (base::Duration slept{}; slept < kBeatEach && !stop_; slept += 125ms) std::this_thread::sleep_for(125ms);
   }
 }
 

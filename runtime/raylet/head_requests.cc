@@ -109,8 +109,7 @@ void HeadRequests::tell_unwatched(ActorId actor) {
   });
 }
 
-void HeadRequests::reply(ProcessId to, const Question& question,
-                         const base::StatusOr<proto::RelayReply>& reply) {
+void HeadRequests::reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply) {
   if (question.call_id == 0) return;
   proto::ToWorker message;
   proto::Failure failure = reply.ok() ? reply->failure() : failure_of(reply.status());
@@ -144,8 +143,7 @@ void HeadRequests::hold_actors(ProcessId from, const proto::HoldRefs& request) {
   for (const auto& actor : request.actors_held())
     if (cache_.hold(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_held() = actor;
   for (const auto& actor : request.actors_dropped())
-    if (cache_.drop(rpc::from_proto<ActorId>(actor), from))
-      *up.mutable_actor_handles()->add_dropped() = actor;
+    if (cache_.drop(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_dropped() = actor;
   if (up.has_actor_handles()) head_.send(std::move(up));
 }
 

@@ -36,8 +36,8 @@ proto::Demand proto_of(const scheduler::Demand& demand) {
 
 }  // namespace
 
-LeaseService::LeaseService(base::Loop& loop, OwnNode own, LeaseTable& table, Processes& processes,
-                           Workers& workers, Outside outside)
+LeaseService::LeaseService(base::Loop& loop, OwnNode own, LeaseTable& table, Processes& processes, Workers& workers,
+                           Outside outside)
     : loop_(loop),
       own_(std::move(own)),
       table_(table),
@@ -109,8 +109,7 @@ bool LeaseService::room_for_tasks() const {
 bool LeaseService::grant_here(const WishKey& key) {
   const LeaseWish& wish = *queue_.find(key);
   // Who wants its CPUs back comes first.
-  if (!table_.line_empty() || !room_for_tasks() || !allowed_here(wish.demand, own_.id, own_.labels))
-    return false;
+  if (!table_.line_empty() || !room_for_tasks() || !allowed_here(wish.demand, own_.id, own_.labels)) return false;
   Lease lease{.id = base::random_id<LeaseId>(),
               .job = wish.job,
               .requester = wish.process,
@@ -145,10 +144,8 @@ proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadli
   }
   if (taken.process) workers_.release(taken.process);  // the lease ended while its worker came up
   *granted.mutable_failure() = taken.failure;
-  if (granted.failure().kind() == proto::FAILURE_UNSPECIFIED)
-    granted.mutable_failure()->set_kind(proto::CANCELLED);
-  if (granted.failure().kind() == proto::ACTOR_DIED)
-    granted.mutable_failure()->set_kind(proto::TASK_SYSTEM_ERROR);
+  if (granted.failure().kind() == proto::FAILURE_UNSPECIFIED) granted.mutable_failure()->set_kind(proto::CANCELLED);
+  if (granted.failure().kind() == proto::ACTOR_DIED) granted.mutable_failure()->set_kind(proto::TASK_SYSTEM_ERROR);
   if (table_.end(id)) tasks_.spawn("pump", [this] { pump(); });
   return granted;
 }

@@ -58,14 +58,12 @@ void LocalQueue::end_asking(const WishKey& key) {
   if (found != wishes_.end()) found->second.asking_head = false;
 }
 
-bool allowed_here(const scheduler::Demand& demand, NodeId node,
-                  const std::map<std::string, std::string>& labels) {
+bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels) {
   if (demand.node && demand.node != node) return false;
   return std::all_of(demand.labels.begin(), demand.labels.end(), [&](const scheduler::LabelRule& rule) {
     auto label = labels.find(rule.key);
-    bool match = label != labels.end() &&
-                 (rule.values.empty() ||
-                  std::find(rule.values.begin(), rule.values.end(), label->second) != rule.values.end());
+    bool match = label != labels.end() && (rule.values.empty() || std::find(rule.values.begin(), rule.values.end(),
+                                                                            label->second) != rule.values.end());
     return match != rule.negate;
   });
 }

@@ -64,7 +64,6 @@ class LocalQueue {
 };
 
 // Labels and affinity: may this demand run on a node with this id and these labels?
-bool allowed_here(const scheduler::Demand& demand, NodeId node,
-                  const std::map<std::string, std::string>& labels);
+bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels);
 
 }  // namespace rayo::raylet

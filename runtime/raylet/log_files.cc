@@ -116,8 +116,8 @@ struct LogFiles::State {
   // The writer appends (O_APPEND), so it goes on behind what is put here.
   void cut(int fd, Reading& reading) {
     std::string kept = pread_all(fd, reading.at - static_cast<off_t>(kKeptAtCut), kKeptAtCut);
-    std::string note = cat("[rayo: the first ", reading.at - static_cast<off_t>(kept.size()),
-                           " bytes of this file were cut]\n");
+    std::string note =
+        cat("[rayo: the first ", reading.at - static_cast<off_t>(kept.size()), " bytes of this file were cut]\n");
     kept.insert(0, note);
     if (::ftruncate(fd, 0) != 0) return;
     ssize_t written = ::pwrite(fd, kept.data(), kept.size(), 0);
@@ -139,8 +139,7 @@ base::Status LogFiles::start() {
   state_->inotify = base::Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   state_->stop = base::Fd(::eventfd(0, EFD_CLOEXEC));
   if (!state_->inotify || !state_->stop)
-    return base::failed_errno(errno, "cannot watch the workers' output",
-                              "is fs.inotify.max_user_instances used up?");
+    return base::failed_errno(errno, "cannot watch the workers' output", "is fs.inotify.max_user_instances used up?");
   if (::inotify_add_watch(state_->inotify.get(), state_->folder.c_str(), IN_MODIFY | IN_DELETE) < 0)
     return base::failed_errno(errno, cat("cannot watch ", state_->folder.string()),
                               "is fs.inotify.max_user_watches used up?");

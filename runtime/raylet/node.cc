@@ -25,8 +25,7 @@ constexpr double kArenaShare = 0.3;  // of what the cgroup allows (design: the d
 constexpr base::Duration kFindJobLimit = 5s;
 constexpr base::Duration kPlaceLimit = 24h;  // the head answers when it has placed one, or never will
 constexpr base::Duration kAttachLimit = 10s;
-constexpr base::Duration kEndLimit =
-    3s;  // for every process of the tree to be reaped; the keeper ends what is left
+constexpr base::Duration kEndLimit = 3s;  // for every process of the tree to be reaped; the keeper ends what is left
 
 int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer) {
   if (settings.object_store_bytes >= 0) return settings.object_store_bytes;
@@ -35,8 +34,7 @@ int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer
 
 uint64_t incarnation_now() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch())
-          .count());
+      std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch()).count());
 }
 
 rpc::TlsDial head_dial(const base::RayletSettings& settings, const rpc::JoinResult& joined) {
@@ -105,8 +103,7 @@ struct Node::State {
         links(processes, [this](NodeId node) { return nodes.remote(node); }),
         packages(settings.node_dir / "packages"),
         output(loop, own, processes, jobs, head),
-        logs(loop, settings.node_dir / "workers",
-             [this](PrintedLines printed) { output.printed(std::move(printed)); }),
+        logs(loop, settings.node_dir / "workers", [this](PrintedLines printed) { output.printed(std::move(printed)); }),
         starter(loop, processes, jobs, logs, base::NodeFiles{settings.node_dir}.raylet_socket(),
                 [this](PackageId package, base::TimePoint deadline) {
                   return packages.open(package, &head.channel(), deadline);
@@ -154,10 +151,8 @@ struct Node::State {
                 [this](const proto::PlaceLeasesRequest& request) {
                   return head.channel().call(rpc::head::kPlaceLeases, request, loop.deadline(kPlaceLimit));
                 },
-            .end_lease_from =
-                [this](NodeId node, const proto::EndLeaseFromRequest& request) {
-                  peers.end_lease(node, request);
-                },
+            .end_lease_from = [this](NodeId node,
+                                     const proto::EndLeaseFromRequest& request) { peers.end_lease(node, request); },
             .resources_changed = [this] { reporter.changed(); }};
   }
 
@@ -176,8 +171,7 @@ struct Node::State {
     const auto& capacity = table.ledger().capacity();
     *report.mutable_total() = rpc::to_proto(capacity.total());
     *report.mutable_free() = rpc::to_proto(capacity.free());
-    for (auto& device : describe_devices(offer.listed, capacity.devices()))
-      *report.add_devices() = std::move(device);
+    for (auto& device : describe_devices(offer.listed, capacity.devices())) *report.add_devices() = std::move(device);
     report.set_object_store_used_bytes(objects->used_bytes());
     report.set_workers(processes.count(proto::WORKER));
     report.set_drivers(processes.count(proto::DRIVER));
@@ -209,8 +203,7 @@ struct Node::State {
     status.set_name(cluster.cluster_name());
     status.set_epoch(cluster.epoch());
     status.set_http(cluster.http());
-    if (status.address().empty() && !settings.head_addresses.empty())
-      status.set_address(settings.head_addresses[0]);
+    if (status.address().empty() && !settings.head_addresses.empty()) status.set_address(settings.head_addresses[0]);
   }
 
   void ask_to_stop(const std::string& reason) {
@@ -223,16 +216,14 @@ struct Node::State {
     auto made = make_object_service(peers, loop, transfer, arena_bytes(settings, offer));
     RAYO_RETURN_IF_ERROR(made.status());
     objects = std::move(*made);
-    parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases,
-                                          actors, links, *objects, nodes, head, requests, output, tasks});
-    dispatch =
-        std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
+    parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
+                                          *objects, nodes, head, requests, output, tasks});
+    dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
     sessions = std::make_unique<SessionServer>(*parts, facts);
     data_port = std::make_unique<DataPort>(loop, joined.data_secret, links, transfer, *sessions);
     head.set_handlers(
         {.make_register = [this] { return make_register(); },
-         .registered =
-             [this](const proto::Registered& registered) { dispatch->registered(registered, false); },
+         .registered = [this](const proto::Registered& registered) { dispatch->registered(registered, false); },
          .message = [this](proto::NodeDown message) { dispatch->message(std::move(message)); },
          .ended = [this](const std::string& why) { ask_to_stop(why); }});
     wire_ends();
@@ -249,15 +240,14 @@ struct Node::State {
                      .own_info = [this] { return own_info(); },
                      .name_cluster = [this](proto::StatusReply& status) { name_cluster(status); },
                      .stop = [this](base::Duration) { ask_to_stop("stopped by rayo stop"); }});
-    server = std::make_unique<rpc::Server>(
-        loop, service, rpc::ServerOptions{.identity = joined.identity, .cluster = joined.cluster});
+    server = std::make_unique<rpc::Server>(loop, service,
+                                           rpc::ServerOptions{.identity = joined.identity, .cluster = joined.cluster});
     RAYO_RETURN_IF_ERROR(server->start());
-    port->serve({.tls = [this](base::Fd fd) { server->accept_tls(std::move(fd)); },
-                 .data = [this](base::Fd fd,
-                                rpc::DataHeaderBytes header) { data_port->accept(std::move(fd), header); }});
-    RAYO_ASSIGN_OR_RETURN(control, rpc::LocalPort::open(loop, files.control_socket(), [this](base::Fd fd) {
-                            server->accept_local(std::move(fd));
-                          }));
+    port->serve(
+        {.tls = [this](base::Fd fd) { server->accept_tls(std::move(fd)); },
+         .data = [this](base::Fd fd, rpc::DataHeaderBytes header) { data_port->accept(std::move(fd), header); }});
+    RAYO_ASSIGN_OR_RETURN(control, rpc::LocalPort::open(loop, files.control_socket(),
+                                                        [this](base::Fd fd) { server->accept_local(std::move(fd)); }));
     RAYO_RETURN_IF_ERROR(packages.prepare());
     RAYO_RETURN_IF_ERROR(logs.start());
     return sessions->listen(files.raylet_socket());

@@ -17,8 +17,7 @@ using base::Amount;
 using base::cat;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-constexpr double kMemoryShare =
-    0.7;  // of what is allowed, for workers: the rest is the arena's and the daemons'
+constexpr double kMemoryShare = 0.7;  // of what is allowed, for workers: the rest is the arena's and the daemons'
 
 std::string text_of(const base::Path& file) {
   auto content = base::read_file(file);
@@ -106,13 +105,11 @@ int64_t limit_of(const std::string& text) {
 
 double allowed_cpus() {
   cpu_set_t set;
-  double cpus = sched_getaffinity(0, sizeof set, &set) == 0
-                    ? CPU_COUNT(&set)
-                    : static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  double cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
   if (auto folder = cgroup_folder(""); !folder.empty())
-    cpus = std::min(cpus, smallest_upwards(folder, [](const base::Path& at) {
-                      return quota_of(text_of(at / "cpu.max"), "");
-                    }));
+    cpus = std::min(
+        cpus, smallest_upwards(folder, [](const base::Path& at) { return quota_of(text_of(at / "cpu.max"), ""); }));
   if (auto folder = cgroup_folder("cpu"); !folder.empty())
     cpus = std::min(cpus, smallest_upwards(folder, [](const base::Path& at) {
                       return quota_of(text_of(at / "cpu.cfs_quota_us"), text_of(at / "cpu.cfs_period_us"));
@@ -123,9 +120,8 @@ double allowed_cpus() {
 int64_t allowed_memory() {
   int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   if (auto folder = cgroup_folder(""); !folder.empty())
-    bytes = std::min(bytes, smallest_upwards(folder, [](const base::Path& at) {
-                       return limit_of(text_of(at / "memory.max"));
-                     }));
+    bytes = std::min(
+        bytes, smallest_upwards(folder, [](const base::Path& at) { return limit_of(text_of(at / "memory.max")); }));
   if (auto folder = cgroup_folder("memory"); !folder.empty())
     bytes = std::min(bytes, smallest_upwards(folder, [](const base::Path& at) {
                        return limit_of(text_of(at / "memory.limit_in_bytes"));

@@ -42,8 +42,7 @@ bool parse_arguments(int argc, char** argv, Arguments& out) {
   return argc % 2 == 1 && !out.settings.empty();
 }
 
-base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::RayletSettings& settings,
-                                             NodeId node) {
+base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::RayletSettings& settings, NodeId node) {
   RAYO_ASSIGN_OR_RETURN(std::string text, base::read_file(settings.token_file));
   RAYO_ASSIGN_OR_RETURN(rpc::Token token, rpc::Token::parse(text));
   rpc::Joiner joiner{rpc::Role::kNode, rpc::member_id(node), std::string(base::kVersion)};
@@ -54,13 +53,12 @@ base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::Rayle
                                      "rayo start --address HOST:PORT");
     for (const auto& address : settings.head_addresses) {
       RAYO_ASSIGN_OR_RETURN(auto head, base::parse_host_port(address));
-      auto joined = base::run_on_thread(
-          dialler, [&] { return rpc::join(head, token, joiner, loop.deadline(kJoinLimit)); });
+      auto joined =
+          base::run_on_thread(dialler, [&] { return rpc::join(head, token, joiner, loop.deadline(kJoinLimit)); });
       if (joined.ok()) return joined;
       last = joined.status();
     }
-    if (last.code() != absl::StatusCode::kUnavailable || loop.now() >= patience || !base::sleep_for(20ms))
-      return last;
+    if (last.code() != absl::StatusCode::kUnavailable || loop.now() >= patience || !base::sleep_for(20ms)) return last;
   }
 }
 
@@ -75,8 +73,8 @@ OwnNode describe_node(const base::RayletSettings& settings, NodeId node, std::st
   return own;
 }
 
-proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settings,
-                          const scheduler::Capacity& capacity, const std::vector<gpu::Device>& listed) {
+proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settings, const scheduler::Capacity& capacity,
+                          const std::vector<gpu::Device>& listed) {
   proto::NodeInfo info;
   rpc::to_proto(own.id, info.mutable_node());
   info.set_hostname(own.hostname);

@@ -29,11 +29,10 @@ bool parse_arguments(int argc, char** argv, Arguments& out);
 
 // In a fiber: joins with the token, at the first of the heads that answers. Where the head starts beside this
 // node it may be a moment late: a refused connection is tried again for some seconds.
-base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::RayletSettings& settings,
-                                             NodeId node);
+base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::RayletSettings& settings, NodeId node);
 
 OwnNode describe_node(const base::RayletSettings& settings, NodeId node, std::string address);
-proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settings,
-                          const scheduler::Capacity& capacity, const std::vector<gpu::Device>& listed);
+proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settings, const scheduler::Capacity& capacity,
+                          const std::vector<gpu::Device>& listed);
 
 }  // namespace rayo::raylet

@@ -27,8 +27,8 @@ NodeId Nodes::by_short_id(uint64_t short_id) const {
 }
 
 int Nodes::living() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
-                                        [](const auto& entry) { return entry.second.state() != "dead"; }));
+  return static_cast<int>(
+      std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.state() != "dead"; }));
 }
 
 std::vector<proto::NodeInfo> Nodes::all() const {
@@ -40,8 +40,7 @@ std::vector<proto::NodeInfo> Nodes::all() const {
 std::optional<PeerLinks::Remote> Nodes::remote(NodeId node) const {
   const proto::NodeInfo* info = find(node);
   if (!info) return std::nullopt;
-  return PeerLinks::Remote{info->address(), info->machine(),
-                           info->state() == "dead" ? &info->death() : nullptr};
+  return PeerLinks::Remote{info->address(), info->machine(), info->state() == "dead" ? &info->death() : nullptr};
 }
 
 }  // namespace rayo::raylet

@@ -45,12 +45,10 @@ class Service final : public ObjectService {
         arena_(std::move(arena)),
         self_(base::short_id(wires.own_node())),
         directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
-        outbox_(wires.own_node(),
-                [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
+        outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
         sweep_(loop.every(std::chrono::seconds(1), [this] { tick(); })) {
     if (arena_) {
-      transfer_.use_arena(arena_->fd(), arena_->size_bytes(),
-                          [this](const ObjectId& object) { return lend(object); });
+      transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
     }
   }
 
@@ -108,9 +106,8 @@ class Service final : public ObjectService {
     } else {
       proto::Failure* failure = answer.mutable_object_space()->mutable_failure();
       failure->set_kind(proto::OUT_OF_MEMORY_ERROR);
-      failure->set_text(base::cat("an object of ", request.size_bytes(),
-                                  " bytes does not fit the arena: ", directory_.used_bytes(), " of ",
-                                  directory_.capacity_bytes(), " bytes are used"));
+      failure->set_text(base::cat("an object of ", request.size_bytes(), " bytes does not fit the arena: ",
+                                  directory_.used_bytes(), " of ", directory_.capacity_bytes(), " bytes are used"));
       failure->set_next_step(
           "drop refs that are no longer needed, or start the node with a larger --object-store-memory");
     }
@@ -155,8 +152,7 @@ class Service final : public ObjectService {
     for (const auto& copy : request.copies())
       directory_.node_has_copy(node, rpc::from_proto(copy.object()), copy.size_bytes());
     for (const auto& object : request.dropped()) directory_.node_drop(node, rpc::from_proto(object));
-    for (const auto& object : request.copies_dropped())
-      directory_.node_lost_copy(node, rpc::from_proto(object));
+    for (const auto& object : request.copies_dropped()) directory_.node_lost_copy(node, rpc::from_proto(object));
     settle();
     return {};
   }
@@ -222,8 +218,7 @@ class Service final : public ObjectService {
         return ask_home(action.object);
       case Action::Kind::kTellHome:
         if (!action.copy) return outbox_.hold(action.object, action.held);
-        return outbox_.copy(action.object,
-                            action.held ? std::optional(action.known.size_bytes) : std::nullopt);
+        return outbox_.copy(action.object, action.held ? std::optional(action.known.size_bytes) : std::nullopt);
       case Action::Kind::kPull:
         return pull(action);
       case Action::Kind::kDropCopy:
@@ -268,8 +263,7 @@ class Service final : public ObjectService {
       case Known::Kind::kArena: {
         reply.set_in_arena(true);
         reply.set_size_bytes(known.size_bytes);
-        rpc::to_proto(known.holder == self_ ? wires_.own_node() : wires_.node_of(known.holder),
-                      reply.mutable_holder());
+        rpc::to_proto(known.holder == self_ ? wires_.own_node() : wires_.node_of(known.holder), reply.mutable_holder());
         break;
       }
     }
@@ -309,8 +303,7 @@ class Service final : public ObjectService {
 
   void pull(const Action& action) {
     NodeId holder = wires_.node_of(action.node);
-    if (!holder)
-      return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
+    if (!holder) return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
     ObjectId object = action.object;
     transfer_.pull({.object = object,
                     .holder = wires_.address_of(holder),

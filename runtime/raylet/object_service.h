@@ -68,8 +68,7 @@ class ObjectService {
   virtual int64_t used_bytes() const = 0;
 
   // ---- other raylets: `done` may run later, once ----
-  virtual void ask(const proto::AskObjectRequest& request,
-                   std::function<void(proto::AskObjectReply)> done) = 0;
+  virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
   virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
   virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
   virtual proto::Done drop_copies(const proto::DropCopiesRequest& request) = 0;

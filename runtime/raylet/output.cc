@@ -7,8 +7,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kQueueLimit =
-    1000;  // pieces that wait for the head: beyond, output of workers for drivers elsewhere is dropped
+// Pieces that wait for the head: beyond, output of workers for drivers elsewhere is dropped.
+constexpr size_t kQueueLimit = 1000;
 constexpr base::Duration kKeptFor = 5s;  // a dead process's name, for lines that are still on their way
 
 // "actor Counter" is shown as "Counter".
@@ -47,8 +47,7 @@ void Output::printed(PrintedLines printed) {
   lines.set_pid(source.pid);
   lines.set_node(own_.hostname);
   lines.set_error(printed.error);
-  for (int64_t i = 0; i < admitted.lines; ++i)
-    lines.add_lines(std::move(printed.lines[static_cast<size_t>(i)]));
+  for (int64_t i = 0; i < admitted.lines; ++i) lines.add_lines(std::move(printed.lines[static_cast<size_t>(i)]));
   lines.set_dropped(admitted.dropped);
   to_driver(source.job, std::move(lines));
 }

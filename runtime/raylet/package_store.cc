@@ -42,8 +42,7 @@ base::Status write_all(int fd, const char* data, size_t bytes) {
     ssize_t written = ::write(fd, data, bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0)
-      return base::failed_errno(errno, "cannot write a package",
-                                "is the disk of the runtime directory full?");
+      return base::failed_errno(errno, "cannot write a package", "is the disk of the runtime directory full?");
     data += written;
     bytes -= static_cast<size_t>(written);
   }
@@ -65,8 +64,7 @@ base::Status read_pieces(int fd, Use use) {
 }
 
 base::Status wrong_content(PackageId package) {
-  return base::failed(absl::StatusCode::kDataLoss,
-                      cat("package ", package.hex(), ": what arrived has another hash"),
+  return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), ": what arrived has another hash"),
                       "was the program overwritten while it ran? start it again");
 }
 
@@ -151,8 +149,7 @@ base::Status PackageStore::receive(const proto::PackageChunk& chunk) {
     incoming = std::make_unique<Incoming>();
     incoming->temporary = path(package);
     incoming->temporary += ".in";
-    incoming->file =
-        base::Fd(::open(incoming->temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
+    incoming->file = base::Fd(::open(incoming->temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
     if (!incoming->file) return base::failed_errno(errno, cat("cannot write ", incoming->temporary.string()));
   }
   if (chunk.offset() != incoming->next_offset ||
@@ -225,8 +222,7 @@ base::Status PackageStore::fetch(PackageId package, rpc::Channel& head, base::Ti
   }
   RAYO_RETURN_IF_ERROR(stream->finish(deadline));
   if (has(package)) return absl::OkStatus();
-  return base::failed(absl::StatusCode::kDataLoss,
-                      cat("package ", package.hex(), " ended before its last piece"));
+  return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), " ended before its last piece"));
 }
 
 base::Status PackageStore::upload(PackageId package, rpc::Channel& head, base::TimePoint deadline) {
@@ -244,10 +240,8 @@ base::Status PackageStore::upload(PackageId package, rpc::Channel& head, base::T
     rpc::to_proto(package, chunk.mutable_package());
     chunk.set_offset(at);
     std::string piece(std::min<size_t>(kPiece, static_cast<size_t>(size - at)), '\0');
-    ssize_t got =
-        base::run_on_thread(disk_, [&] { return ::pread(file.get(), piece.data(), piece.size(), at); });
-    if (got <= 0)
-      return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), " cannot be read"));
+    ssize_t got = base::run_on_thread(disk_, [&] { return ::pread(file.get(), piece.data(), piece.size(), at); });
+    if (got <= 0) return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), " cannot be read"));
     piece.resize(static_cast<size_t>(got));
     chunk.set_data(std::move(piece));
     at += got;

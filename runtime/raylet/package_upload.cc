@@ -10,11 +10,10 @@ namespace rayo::raylet {
 
 void upload_packages(Parts& parts) {
   for (PackageId package : parts.jobs.own_packages(parts.own.id)) {
-    parts.tasks.spawn(
-        "upload package", [package, &packages = parts.packages, &head = parts.head, &loop = parts.loop] {
-          auto sent = packages.upload(package, head.channel(), loop.deadline(std::chrono::seconds(60)));
-          if (!sent.ok()) base::log().warn("package {}: {}", package.hex(), base::message(sent));
-        });
+    parts.tasks.spawn("upload package", [package, &packages = parts.packages, &head = parts.head, &loop = parts.loop] {
+      auto sent = packages.upload(package, head.channel(), loop.deadline(std::chrono::seconds(60)));
+      if (!sent.ok()) base::log().warn("package {}: {}", package.hex(), base::message(sent));
+    });
   }
 }
 

@@ -59,8 +59,7 @@ void PeerLinks::connect(ProcessId from, uint64_t call_id, const proto::Connect& 
          gone_failure(processes_.death_of(peer), cat("process ", peer.hex(), " is not on this node")));
 }
 
-void PeerLinks::refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer,
-                       proto::Failure failure) {
+void PeerLinks::refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer, proto::Failure failure) {
   proto::ToWorker message;
   *message.mutable_peer_link()->mutable_peer() = peer;
   *message.mutable_peer_link()->mutable_failure() = std::move(failure);
@@ -99,8 +98,8 @@ void PeerLinks::connect_here(LocalProcess& from, uint64_t call_id, LocalProcess&
   send_link(from, call_id, to, link, pair->fd.get());
 }
 
-bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer,
-                          const Link& link, int ring_fd) {
+bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,
+                          int ring_fd) {
   int side = link.sides[0] == to.id ? 0 : 1;
   proto::ToWorker message;
   auto& out = *message.mutable_peer_link();
@@ -112,8 +111,7 @@ bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalP
   out.set_my_bit(link.bits[1 - side]);
   out.set_peer_bit(link.bits[side]);
   std::vector<base::Fd> descriptors;
-  for (int fd :
-       {ring_fd, peer.doorbell_fds.page.get(), peer.doorbell_fds.main.get(), peer.doorbell_fds.service.get()})
+  for (int fd : {ring_fd, peer.doorbell_fds.page.get(), peer.doorbell_fds.main.get(), peer.doorbell_fds.service.get()})
     descriptors.push_back(duplicate(fd));
   return processes_.send(to.id, call_id, message, std::move(descriptors));
 }
@@ -123,8 +121,7 @@ void PeerLinks::connect_away(LocalProcess& from, uint64_t call_id, const proto::
   if (!node) node = processes_.node();
   auto remote = find_node_(node);
   if (!remote)
-    return refuse(from.id, call_id, peer,
-                  unavailable(cat("node ", node.hex(), " is not known here"), "rayo status"));
+    return refuse(from.id, call_id, peer, unavailable(cat("node ", node.hex(), " is not known here"), "rayo status"));
   if (remote->death) return refuse(from.id, call_id, peer, gone_failure(remote->death, ""));
   auto process = rpc::from_proto<ProcessId>(peer.process());
   RemotePeer& entry = remotes_[process];

@@ -65,8 +65,7 @@ class PeerLinks {
   void connect_here(LocalProcess& from, uint64_t call_id, LocalProcess& to);
   void connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer);
   void refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer, proto::Failure failure);
-  bool send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,
-                 int ring_fd);
+  bool send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link, int ring_fd);
   std::optional<uint32_t> take_bit(ProcessId process);
   void drop_link(const Key& key);
   void tell_gone(ProcessId to, ProcessId gone, const proto::DeathRecord& death);

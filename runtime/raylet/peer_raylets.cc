@@ -39,13 +39,12 @@ std::shared_ptr<rpc::Channel> PeerRaylets::channel(NodeId node) {
 template <class Request, class Reply>
 void PeerRaylets::call(NodeId node, const rpc::UnaryMethod<Request, Reply>& method, Request request,
                        base::Duration limit, std::function<void(base::StatusOr<Reply>)> done) {
-  tasks_.spawn("peer raylet",
-               [this, node, &method, request = std::move(request), limit, done = std::move(done)] {
-                 if (address_of(node).empty())
-                   return done(base::failed(absl::StatusCode::kUnavailable, "the node is not known here"));
-                 auto open = channel(node);
-                 done(open->call(method, request, loop_.deadline(limit)));
-               });
+  tasks_.spawn("peer raylet", [this, node, &method, request = std::move(request), limit, done = std::move(done)] {
+    if (address_of(node).empty())
+      return done(base::failed(absl::StatusCode::kUnavailable, "the node is not known here"));
+    auto open = channel(node);
+    done(open->call(method, request, loop_.deadline(limit)));
+  });
 }
 
 proto::Failure PeerRaylets::failure_with(NodeId node, const base::Status& status) const {
@@ -60,8 +59,7 @@ void PeerRaylets::end_lease(NodeId node, const proto::EndLeaseFromRequest& reque
   call<proto::EndLeaseFromRequest, proto::Done>(
       node, rpc::raylet::kEndLeaseFrom, request, kShortCall, [node](const auto& reply) {
         if (!reply.ok())
-          base::log().warn("a lease on node {} was not given back: {}", node.hex(),
-                           base::message(reply.status()));
+          base::log().warn("a lease on node {} was not given back: {}", node.hex(), base::message(reply.status()));
       });
 }
 
@@ -83,21 +81,20 @@ bool PeerRaylets::same_machine(NodeId node) const {
 
 void PeerRaylets::ask_object(NodeId home, const proto::AskObjectRequest& request,
                              std::function<void(proto::AskObjectReply)> done) {
-  call<proto::AskObjectRequest, proto::AskObjectReply>(
-      home, rpc::raylet::kAskObject, request, kAskLimit, [this, home, done = std::move(done)](auto reply) {
-        if (reply.ok()) return done(std::move(*reply));
-        proto::AskObjectReply failed;
-        *failed.mutable_failure() = failure_with(home, reply.status());
-        done(std::move(failed));
-      });
+  call<proto::AskObjectRequest, proto::AskObjectReply>(home, rpc::raylet::kAskObject, request, kAskLimit,
+                                                       [this, home, done = std::move(done)](auto reply) {
+                                                         if (reply.ok()) return done(std::move(*reply));
+                                                         proto::AskObjectReply failed;
+                                                         *failed.mutable_failure() = failure_with(home, reply.status());
+                                                         done(std::move(failed));
+                                                       });
 }
 
 void PeerRaylets::publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) {
   call<proto::PublishAtHomeRequest, proto::Done>(
       home, rpc::raylet::kPublishAtHome, request, kShortCall, [home](const auto& reply) {
         if (!reply.ok())
-          base::log().warn("an object was not published at node {}: {}", home.hex(),
-                           base::message(reply.status()));
+          base::log().warn("an object was not published at node {}: {}", home.hex(), base::message(reply.status()));
       });
 }
 

@@ -19,8 +19,7 @@ namespace rayo::raylet {
 
 class PeerRaylets : public ObjectWires {
  public:
-  PeerRaylets(base::Loop& loop, Processes& processes, Nodes& nodes, rpc::TlsIdentity identity,
-              ClusterId cluster);
+  PeerRaylets(base::Loop& loop, Processes& processes, Nodes& nodes, rpc::TlsIdentity identity, ClusterId cluster);
   ~PeerRaylets() override;
 
   void end_lease(NodeId node, const proto::EndLeaseFromRequest& request);
@@ -43,8 +42,8 @@ class PeerRaylets : public ObjectWires {
   std::shared_ptr<rpc::Channel> channel(NodeId node);
   proto::Failure failure_with(NodeId node, const base::Status& status) const;
   template <class Request, class Reply>
-  void call(NodeId node, const rpc::UnaryMethod<Request, Reply>& method, Request request,
-            base::Duration limit, std::function<void(base::StatusOr<Reply>)> done);
+  void call(NodeId node, const rpc::UnaryMethod<Request, Reply>& method, Request request, base::Duration limit,
+            std::function<void(base::StatusOr<Reply>)> done);
 
   base::Loop& loop_;
   Processes& processes_;

@@ -53,8 +53,7 @@ class Processes {
   const proto::DeathRecord* death_of(ProcessId id) const;
 
   // False where nobody of that id listens any more: the message is dropped.
-  bool send(ProcessId to, uint64_t call_id, const proto::ToWorker& message,
-            std::vector<base::Fd> descriptors = {});
+  bool send(ProcessId to, uint64_t call_id, const proto::ToWorker& message, std::vector<base::Fd> descriptors = {});
 
   NodeId node() const { return node_; }
   int count(proto::ProcessKind kind) const;

@@ -83,8 +83,7 @@ int serve(base::Loop& loop, const RayletSettings& settings, int ready_fd) {
                   .cluster_name = start.joined.cluster_name,
                   .node = start.own.id.hex(),
                   .notes = start.port->notes()};
-  if (!settings.bind.advertise.empty())
-    ready.listen = base::HostPort{settings.bind.host, start.port->port()}.text();
+  if (!settings.bind.advertise.empty()) ready.listen = base::HostPort{settings.bind.host, start.port->port()}.text();
   raylet::Node node(loop, settings, std::move(start));
   pid_t keeper = getppid();
   base::Signals signals(loop, {SIGTERM, SIGINT, SIGHUP}, [&](int number) {

@@ -38,8 +38,7 @@ base::StatusOr<Reply> await_answer(rpc::Call& call, Ask ask) {
   auto answer = std::make_shared<base::OneShot<Reply>>();
   ask([answer](Reply reply) { answer->set(std::move(reply)); });
   while (!answer->is_set() && !call.gone().is_set()) {
-    if (auto reply = answer->wait(base::deadline_after(base::system_clock().now(), 1s)))
-      return std::move(*reply);
+    if (auto reply = answer->wait(base::deadline_after(base::system_clock().now(), 1s))) return std::move(*reply);
     if (base::fiber_cancelled()) break;
   }
   if (auto reply = answer->wait(base::system_clock().now())) return std::move(*reply);
@@ -111,8 +110,8 @@ base::Status read_log(const CliAnswers& answers, const proto::ReadLogRequest& re
 
 // What the head says; where it does not answer, what this raylet last knew.
 proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::StatusReply& last) {
-  auto fresh = parts.head.channel().call(rpc::head::kGetStatus, proto::StatusRequest(),
-                                         parts.loop.deadline(kHeadStatusLimit));
+  auto fresh =
+      parts.head.channel().call(rpc::head::kGetStatus, proto::StatusRequest(), parts.loop.deadline(kHeadStatusLimit));
   if (fresh.ok()) {
     last = *fresh;
     return *fresh;
@@ -123,15 +122,13 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::
   status.clear_nodes();
   status.set_reachable(false);
   status.set_as_of_unix_us(
-      std::chrono::duration_cast<std::chrono::microseconds>(parts.head.last_seen().time_since_epoch())
-          .count());
+      std::chrono::duration_cast<std::chrono::microseconds>(parts.head.last_seen().time_since_epoch()).count());
   auto own = answers.own_info();
   double away = base::seconds(base::system_clock().wall() - parts.head.last_seen());
   for (auto& node : parts.nodes.all()) {
     bool here = rpc::from_proto<NodeId>(node.node()) == parts.own.id;
     *status.add_nodes() = here ? own : node;
-    if (!here)
-      status.mutable_nodes()->rbegin()->set_last_seen_seconds_ago(node.last_seen_seconds_ago() + away);
+    if (!here) status.mutable_nodes()->rbegin()->set_last_seen_seconds_ago(node.last_seen_seconds_ago() + away);
   }
   return status;
 }
@@ -140,8 +137,7 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::
 
 void add_object_methods(rpc::Service& service, Parts& parts) {
   service.on(rpc::raylet::kAskObject, [&parts](const proto::AskObjectRequest& request, rpc::Call& call) {
-    return await_answer<proto::AskObjectReply>(
-        call, [&](auto done) { parts.objects.ask(request, std::move(done)); });
+    return await_answer<proto::AskObjectReply>(call, [&](auto done) { parts.objects.ask(request, std::move(done)); });
   });
   service.on(rpc::raylet::kHoldObjects, [&parts](const proto::HoldObjectsRequest& request, rpc::Call&) {
     return base::StatusOr<proto::HoldObjectsReply>(parts.objects.hold(request));
@@ -156,15 +152,13 @@ void add_object_methods(rpc::Service& service, Parts& parts) {
 
 void add_node_methods(rpc::Service& service, Parts& parts) {
   auto dialler = std::make_shared<base::WorkThreads>("rayo-reach", 1);
-  service.on(rpc::raylet::kCheckReach, [&parts, dialler](const proto::CheckReachRequest& request,
-                                                         rpc::Call&) {
+  service.on(rpc::raylet::kCheckReach, [&parts, dialler](const proto::CheckReachRequest& request, rpc::Call&) {
     proto::CheckReachReply reply;
     auto address = base::parse_host_port(request.address());
     base::Status reached =
-        address.ok()
-            ? base::run_on_thread(
-                  *dialler, [&] { return rpc::dial(*address, parts.loop.deadline(kReachLimit)).status(); })
-            : address.status();
+        address.ok() ? base::run_on_thread(
+                           *dialler, [&] { return rpc::dial(*address, parts.loop.deadline(kReachLimit)).status(); })
+                     : address.status();
     reply.set_reached(reached.ok());
     if (!reached.ok()) reply.set_text(std::string(base::message(reached)));
     return base::StatusOr<proto::CheckReachReply>(reply);
@@ -189,10 +183,9 @@ void add_cli_methods(rpc::Service& service, Parts& parts, CliAnswers answers) {
     for (auto& info : parts.processes.list(state_of)) *reply.add_workers() = std::move(info);
     return base::StatusOr<proto::ListReply>(reply);
   });
-  service.on(rpc::raylet::kReadLog,
-             [answers](const proto::ReadLogRequest& request, auto& writer, rpc::Call& call) {
-               return read_log(answers, request, writer, call);
-             });
+  service.on(rpc::raylet::kReadLog, [answers](const proto::ReadLogRequest& request, auto& writer, rpc::Call& call) {
+    return read_log(answers, request, writer, call);
+  });
   service.on(rpc::raylet::kStopNode, [answers](const proto::StopRequest& request, rpc::Call&) {
     answers.stop(std::chrono::milliseconds(std::max<int64_t>(0, request.grace_ms())));
     return base::StatusOr<proto::Done>(proto::Done());

@@ -39,8 +39,7 @@ std::vector<proto::Device> describe_devices(const std::vector<gpu::Device>& list
     message.set_memory_used_bytes(device.memory_used_bytes);
     message.set_temperature_c(device.temperature_c);
     message.set_power_w(device.power_w);
-    auto lease =
-        std::find_if(leased.begin(), leased.end(), [&](const auto& one) { return one.uuid == device.uuid; });
+    auto lease = std::find_if(leased.begin(), leased.end(), [&](const auto& one) { return one.uuid == device.uuid; });
     if (lease != leased.end()) rpc::lease_figures_to_proto(*lease, &message);
     out.push_back(std::move(message));
   }

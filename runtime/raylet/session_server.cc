@@ -20,9 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr base::Duration kHelloLimit = 10s;  // a connection that says nothing
-constexpr base::Duration kGoodbyeLimit =
-    900ms;  // for a driver's workers to be gone before its connection is closed
+constexpr base::Duration kHelloLimit = 10s;      // a connection that says nothing
+constexpr base::Duration kGoodbyeLimit = 900ms;  // for a driver's workers to be gone before its connection is closed
 
 proto::Failure invalid(std::string text, std::string next_step = {}) {
   proto::Failure failure;
@@ -35,9 +34,8 @@ proto::Failure invalid(std::string text, std::string next_step = {}) {
 }  // namespace
 
 SessionServer::SessionServer(Parts parts, const ClusterFacts& facts) : parts_(parts), facts_(facts) {
-  parts_.starter.on_new_session([this](base::Fd fd) {
-    serve(make_unix_wire(std::make_unique<base::Stream>(parts_.loop, std::move(fd))));
-  });
+  parts_.starter.on_new_session(
+      [this](base::Fd fd) { serve(make_unix_wire(std::make_unique<base::Stream>(parts_.loop, std::move(fd)))); });
 }
 
 SessionServer::~SessionServer() = default;
@@ -99,14 +97,13 @@ LocalProcess* SessionServer::welcome(FrameWire& wire, ReceivedFrame& frame) {
   }
   const auto& hello = frame.message.hello();
   if (!rpc::same_minor_version(hello.version(), base::kVersion)) {
-    refuse(wire, frame.call_id,
-           invalid(base::cat("this program was built with rayo ", hello.version(), ", the cluster runs ",
-                             base::kVersion),
-                   "build the program with the cluster's version"));
+    refuse(
+        wire, frame.call_id,
+        invalid(base::cat("this program was built with rayo ", hello.version(), ", the cluster runs ", base::kVersion),
+                "build the program with the cluster's version"));
     return nullptr;
   }
-  LocalProcess* process =
-      hello.kind() == proto::DRIVER ? welcome_driver(wire, frame) : welcome_worker(wire, frame);
+  LocalProcess* process = hello.kind() == proto::DRIVER ? welcome_driver(wire, frame) : welcome_worker(wire, frame);
   if (!process) return nullptr;
   proto::Failure failure;
   if (!take_doorbell(*process, frame, failure)) {
@@ -162,7 +159,8 @@ LocalProcess* SessionServer::welcome_worker(FrameWire& wire, const ReceivedFrame
 }
 
 bool SessionServer::take_doorbell(LocalProcess& process, ReceivedFrame& frame, proto::Failure& failure) {
-  // What the process is, not what it was started for: one with several threads cannot be the zygote and comes as a worker.
+  // What the process is, not what it was started for: one with several threads cannot be the zygote and comes as a
+  // worker.
   if (process.remote || frame.message.hello().kind() == proto::ZYGOTE) return true;
   if (frame.descriptors.size() != 3) {
     failure = invalid("hello came without a doorbell");
@@ -171,8 +169,8 @@ bool SessionServer::take_doorbell(LocalProcess& process, ReceivedFrame& frame, p
   process.doorbell_fds = {std::move(frame.descriptors[0]), std::move(frame.descriptors[1]),
                           std::move(frame.descriptors[2])};
   const auto& fds = process.doorbell_fds;
-  auto mapped = rpc::PeerDoorbell::map(
-      {duplicate(fds.page.get()), duplicate(fds.main.get()), duplicate(fds.service.get())});
+  auto mapped =
+      rpc::PeerDoorbell::map({duplicate(fds.page.get()), duplicate(fds.main.get()), duplicate(fds.service.get())});
   if (!mapped.ok()) {
     failure = failure_of(mapped.status());
     return false;
@@ -215,13 +213,11 @@ void SessionServer::driver_left(ProcessId driver, bool said_goodbye) {
   JobId job = process->job;
   proto::DeathRecord death;
   death.set_at_unix_us(
-      std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch())
-          .count());
+      std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch()).count());
   rpc::to_proto(parts_.own.id, death.mutable_node());
   death.set_pid(process->pid);
   death.set_kind(proto::DRIVER_GONE);
-  death.set_text(
-      base::cat("driver ", process->what, " (pid ", process->pid, said_goodbye ? ") ended" : ") is gone"));
+  death.set_text(base::cat("driver ", process->what, " (pid ", process->pid, said_goodbye ? ") ended" : ") is gone"));
   proto::NodeUp up;
   rpc::to_proto(job, up.mutable_job()->mutable_job());
   rpc::to_proto(driver, up.mutable_job()->mutable_process());

@@ -83,13 +83,11 @@ base::StatusOr<pid_t> spawn_child(const SpawnRequest& request) {
   pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
   ::close(null_fd);
   if (pid < 0)
-    return base::failed_errno(error, "cannot start a worker",
-                              "is the number of processes limited (ulimit -u)?");
+    return base::failed_errno(error, "cannot start a worker", "is the number of processes limited (ulimit -u)?");
   if (error == 0) return pid;
   (void)waitpid(pid, nullptr, 0);
-  return base::failed_errno(
-      error, cat("cannot run ", request.arguments.empty() ? "the program" : request.arguments[0]),
-      error == EACCES ? "is the file system of the runtime directory mounted noexec?" : "");
+  return base::failed_errno(error, cat("cannot run ", request.arguments.empty() ? "the program" : request.arguments[0]),
+                            error == EACCES ? "is the file system of the runtime directory mounted noexec?" : "");
 }
 
 std::vector<pid_t> own_children() {

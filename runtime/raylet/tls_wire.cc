@@ -23,13 +23,11 @@ class TlsWire : public FrameWire {
     RAYO_RETURN_IF_ERROR(fill(sizeof header, deadline));
     std::memcpy(&header, plain_.data(), sizeof header);
     if (!rpc::check_header(header) || header.kind != rpc::FrameKind::kControl || header.sequence != 0)
-      return base::failed(absl::StatusCode::kInvalidArgument,
-                          "what a remote driver sent is no control frame");
+      return base::failed(absl::StatusCode::kInvalidArgument, "what a remote driver sent is no control frame");
     RAYO_RETURN_IF_ERROR(fill(sizeof header + header.length, deadline));
     ReceivedFrame frame;
     frame.call_id = header.call_id;
-    bool parsed =
-        frame.message.ParseFromArray(plain_.data() + sizeof header, static_cast<int>(header.length));
+    bool parsed = frame.message.ParseFromArray(plain_.data() + sizeof header, static_cast<int>(header.length));
     plain_.erase(0, sizeof header + header.length);
     if (!parsed)
       return base::failed(absl::StatusCode::kInvalidArgument,
@@ -50,16 +48,14 @@ class TlsWire : public FrameWire {
   base::Status fill(size_t bytes, base::TimePoint deadline) {
     std::string cipher(kReadAtOnce, '\0');
     while (plain_.size() < bytes) {
-      RAYO_ASSIGN_OR_RETURN(size_t got,
-                            stream_->read_some(std::as_writable_bytes(std::span(cipher)), deadline));
+      RAYO_ASSIGN_OR_RETURN(size_t got, stream_->read_some(std::as_writable_bytes(std::span(cipher)), deadline));
       if (got == 0) return base::failed(absl::StatusCode::kUnavailable, "the remote driver closed");
       base::Status fed = pump_.feed(std::string_view(cipher.data(), got));
       flush();  // also the alert, where it failed
       RAYO_RETURN_IF_ERROR(fed);
       plain_.append(pump_.plaintext());
       pump_.consume(pump_.plaintext().size());
-      if (pump_.peer_closed())
-        return base::failed(absl::StatusCode::kUnavailable, "the remote driver closed");
+      if (pump_.peer_closed()) return base::failed(absl::StatusCode::kUnavailable, "the remote driver closed");
     }
     return absl::OkStatus();
   }

@@ -40,8 +40,7 @@ base::StatusOr<ObjectId> read_request(TransferLink& link) {
   RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(&header, 1))));
   ObjectId object;
   if (!rpc::check_header(header) || header.kind != rpc::FrameKind::kPull || header.length != sizeof object) {
-    return base::failed(absl::StatusCode::kInvalidArgument,
-                        "a data connection that does not begin with a pull");
+    return base::failed(absl::StatusCode::kInvalidArgument, "a data connection that does not begin with a pull");
   }
   RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(&object, 1))));
   return object;
@@ -88,8 +87,7 @@ base::Status receive_into(TransferLink& link, int arena_fd, int64_t offset, int6
 base::StatusOr<std::optional<proto::Failure>> run_pull(const Transfer::Pull& pull, const rpc::LinkKeys& keys,
                                                        int arena_fd) {
   RAYO_ASSIGN_OR_RETURN(base::HostPort address, base::parse_host_port(pull.holder));
-  RAYO_ASSIGN_OR_RETURN(base::Fd fd,
-                        rpc::dial(address, base::deadline_after(base::system_clock().now(), kDial)));
+  RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(address, base::deadline_after(base::system_clock().now(), kDial)));
   rpc::DataHeader hello = rpc::make_data_header(rpc::LinkKind::kData, pull.tls, {}, keys);
   TransferLink clear(base::Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)), std::nullopt, Transfer::kStall);
   rpc::DataHeaderBytes hello_bytes = rpc::encode(hello);
@@ -146,8 +144,7 @@ void Transfer::use_arena(int arena_fd, int64_t arena_bytes, Find find) {
 void Transfer::pull(const Pull& pull, Done done) {
   State* state = state_.get();
   state->fibers.spawn("pull", [state, pull, done = std::move(done)] {
-    auto result =
-        base::run_on_thread(state->pulls, [&] { return run_pull(pull, state->keys, state->arena_fd); });
+    auto result = base::run_on_thread(state->pulls, [&] { return run_pull(pull, state->keys, state->arena_fd); });
     if (result.ok()) return done(*result);
     proto::Failure failure;
     failure.set_kind(proto::OBJECT_LOST);
@@ -160,8 +157,7 @@ void Transfer::pull(const Pull& pull, Done done) {
 
 void Transfer::serve(base::Fd fd, const rpc::DataHeader& header) {
   State* state = state_.get();
-  state->fibers.spawn("serve",
-                      [state, fd = std::move(fd), header]() mutable { state->serve(std::move(fd), header); });
+  state->fibers.spawn("serve", [state, fd = std::move(fd), header]() mutable { state->serve(std::move(fd), header); });
 }
 
 // In a fiber: the bytes move on a thread, the directory is asked on the loop.

@@ -35,8 +35,8 @@ struct Outgoing {
 
 class Transfer {
  public:
-  static constexpr base::Duration kStall =
-      std::chrono::seconds(10);  // no byte for so long: the peer is gone or stopped
+  // No byte for so long: the peer is gone or stopped.
+  static constexpr base::Duration kStall = std::chrono::seconds(10);
 
   struct Pull {
     ObjectId object;

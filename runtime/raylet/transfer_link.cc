@@ -10,8 +10,7 @@
 
 namespace rayo::raylet {
 namespace {
-constexpr size_t kTlsPiece =
-    256 << 10;  // the pump decrypts at most what it is fed; sends of this size reach 1 GB/s
+constexpr size_t kTlsPiece = 256 << 10;  // the pump decrypts at most what it is fed; sends of this size reach 1 GB/s
 }
 
 TransferLink::TransferLink(base::Fd fd, std::optional<rpc::TlsPump> tls, base::Duration stall)
@@ -59,8 +58,7 @@ base::Status TransferLink::send_all(std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t sent = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0)
-      return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "sending an object to another node");
+    if (sent < 0) return base::failed_errno(errno == EAGAIN ? ETIMEDOUT : errno, "sending an object to another node");
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return base::Status();

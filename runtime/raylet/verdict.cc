@@ -14,8 +14,7 @@ using base::cat;
 std::string how(const ProcessEnd& end) {
   if (end.exited) return cat("exit code ", end.exit_code);
   const char* name = strsignal(end.signal);
-  return cat("signal ", end.signal, " (", name ? name : "unknown", ")",
-             end.core_dumped ? ", core dumped" : "");
+  return cat("signal ", end.signal, " (", name ? name : "unknown", ")", end.core_dumped ? ", core dumped" : "");
 }
 
 proto::DeathKind kind_of(const ProcessEnd& end, const EndContext& context) {
@@ -55,8 +54,7 @@ std::string sentence(proto::DeathKind kind, const ProcessEnd& end, const EndCont
 
 proto::DeathRecord explain(const ProcessEnd& end, const EndContext& context) {
   proto::DeathRecord record;
-  record.set_at_unix_us(
-      std::chrono::duration_cast<std::chrono::microseconds>(context.at.time_since_epoch()).count());
+  record.set_at_unix_us(std::chrono::duration_cast<std::chrono::microseconds>(context.at.time_since_epoch()).count());
   rpc::to_proto(context.node, record.mutable_node());
   record.set_pid(end.pid);
   record.set_kind(kind_of(end, context));

@@ -26,12 +26,11 @@ struct ProcessEnd {
 // What the raylet did or knew before; it explains an end that the status alone would not.
 struct EndContext {
   NodeId node;
-  std::string what = "worker";  // "actor Counter", "task half", "driver"
-  proto::DeathKind asked =
-      proto::DEATH_UNSPECIFIED;  // KILLED, STOPPED, DRIVER_GONE, OUT_OF_SCOPE ...: we ended it
-  std::string asked_text;        // the reason in words; may be empty
-  bool reached_init = true;      // said hello
-  int64_t oom_kills = 0;         // of the cgroup since the process began
+  std::string what = "worker";                        // "actor Counter", "task half", "driver"
+  proto::DeathKind asked = proto::DEATH_UNSPECIFIED;  // KILLED, STOPPED, DRIVER_GONE, OUT_OF_SCOPE ...: we ended it
+  std::string asked_text;                             // the reason in words; may be empty
+  bool reached_init = true;                           // said hello
+  int64_t oom_kills = 0;                              // of the cgroup since the process began
   std::vector<std::string> last_lines;
   base::WallTime at{};
 };

@@ -30,8 +30,7 @@ void WorkerPool::want(Ticket ticket, JobId job, Use use, std::vector<std::string
 }
 
 void WorkerPool::cancel(Ticket ticket) {
-  for (auto& [id, job] : jobs_)
-    std::erase_if(job.wishes, [ticket](const Wish& wish) { return wish.ticket == ticket; });
+  for (auto& [id, job] : jobs_) std::erase_if(job.wishes, [ticket](const Wish& wish) { return wish.ticket == ticket; });
   // A process that was started for it alone serves nobody else.
   for (auto& [process, worker] : workers_)
     if (worker.bound == ticket && worker.state != State::kGiven) stop(process, worker, "no longer wanted");
@@ -80,8 +79,7 @@ void WorkerPool::release(ProcessId process, base::TimePoint now) {
   if (found == workers_.end() || found->second.state != State::kGiven) return;
   Worker& worker = found->second;
   if (worker.use == Use::kActor || worker.bound != 0) return stop(process, worker, "its work has ended");
-  if (count(worker.job, State::kIdle, true) >= limits_.idle_max)
-    return stop(process, worker, "enough idle workers");
+  if (count(worker.job, State::kIdle, true) >= limits_.idle_max) return stop(process, worker, "enough idle workers");
   became_idle(process, worker, now);
 }
 
@@ -153,11 +151,10 @@ void WorkerPool::balance(JobId id) {
     start(id, wish.environment, wish.ticket);
   }
   if (!job.prestart) return;
-  auto waiting = std::count_if(job.wishes.begin(), job.wishes.end(),
-                               [](const Wish& wish) { return wish.environment.empty(); });
+  auto waiting =
+      std::count_if(job.wishes.begin(), job.wishes.end(), [](const Wish& wish) { return wish.environment.empty(); });
   int missing = static_cast<int>(waiting) + limits_.spare - count(id, State::kIdle, true);
-  for (int starting = count(id, State::kStarting, true); starting < std::min(missing, limits_.starting);
-       ++starting)
+  for (int starting = count(id, State::kStarting, true); starting < std::min(missing, limits_.starting); ++starting)
     start(id, {}, 0);
 }
 
@@ -167,8 +164,8 @@ void WorkerPool::give(JobId id, Job& job) {
   };
   for (auto wish = job.wishes.begin(); wish != job.wishes.end();) {
     // The youngest idle one: its pages are warm, and the oldest can expire.
-    auto process = std::find_if(idle_.rbegin(), idle_.rend(),
-                                [&](ProcessId p) { return matches(*wish, workers_.at(p)); });
+    auto process =
+        std::find_if(idle_.rbegin(), idle_.rend(), [&](ProcessId p) { return matches(*wish, workers_.at(p)); });
     if (process == idle_.rend()) {
       ++wish;
       continue;

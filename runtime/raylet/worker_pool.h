@@ -30,9 +30,9 @@ namespace rayo::raylet {
 using Ticket = uint64_t;  // one wish for a worker, the caller's own number
 
 struct PoolLimits {
-  int starting = 4;   // at a time and job: more only take the cores from each other
-  int spare = 2;      // idle ones of a job kept ahead of use
-  int idle_max = 16;  // idle ones of a job kept at all
+  int starting = 4;                                     // at a time and job: more only take the cores from each other
+  int spare = 2;                                        // idle ones of a job kept ahead of use
+  int idle_max = 16;                                    // idle ones of a job kept at all
   base::Duration idle_time = std::chrono::seconds(60);  // after which those beyond the spare ones end
 };
 

@@ -43,8 +43,8 @@ ProcessEnd process_end(const base::ChildEnd& end) {
 
 }  // namespace
 
-WorkerStarter::WorkerStarter(base::Loop& loop, Processes& processes, Jobs& jobs, LogFiles& logs,
-                             base::Path socket, OpenPackage open_package)
+WorkerStarter::WorkerStarter(base::Loop& loop, Processes& processes, Jobs& jobs, LogFiles& logs, base::Path socket,
+                             OpenPackage open_package)
     : loop_(loop),
       processes_(processes),
       jobs_(jobs),
@@ -65,8 +65,7 @@ void WorkerStarter::start(ProcessId process, JobId job, std::vector<std::string>
 }
 
 // An empty failure: the child exists.
-proto::Failure WorkerStarter::try_start(ProcessId process, JobId id,
-                                        const std::vector<std::string>& environment) {
+proto::Failure WorkerStarter::try_start(ProcessId process, JobId id, const std::vector<std::string>& environment) {
   auto ready = jobs_.await_ready(id, loop_.deadline(kHelloLimit));
   if (!ready.ok()) return start_failure(std::string(base::message(ready.status())));
   Job job = **ready;  // a copy: the job may end while we wait
@@ -86,9 +85,8 @@ proto::Failure WorkerStarter::try_start(ProcessId process, JobId id,
   auto zygote = zygotes_.find(id);
   if (zygote == zygotes_.end()) return start_failure(cat("the zygote of ", job.program, " is gone"));
   if (zygote->second.state == Zygote::State::kFailed) return zygote->second.failure;
-  auto begun = zygote->second.state == Zygote::State::kReady
-                   ? fork_child(process, zygote->second.process, environment)
-                   : exec_child(process, job, environment, false);
+  auto begun = zygote->second.state == Zygote::State::kReady ? fork_child(process, zygote->second.process, environment)
+                                                             : exec_child(process, job, environment, false);
   if (!begun.ok()) return start_failure(std::string(base::message(begun)));
   await_hello(process);
   return {};
@@ -102,8 +100,8 @@ base::Status WorkerStarter::start_zygote(const Job& job) {
   return absl::OkStatus();
 }
 
-base::Status WorkerStarter::exec_child(ProcessId process, const Job& job,
-                                       const std::vector<std::string>& environment, bool zygote) {
+base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment,
+                                       bool zygote) {
   RAYO_ASSIGN_OR_RETURN(base::Fd program, open_package_(job.package, loop_.deadline(kPackageLimit)));
   RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
   SpawnRequest request;
@@ -121,8 +119,7 @@ base::Status WorkerStarter::exec_child(ProcessId process, const Job& job,
   RAYO_ASSIGN_OR_RETURN(pid_t pid, spawn_child(request));
   LocalProcess& entry = processes_.add(process, zygote ? proto::ZYGOTE : proto::WORKER, job.id);
   entry.log = logs_.path(process, false);
-  children_[process] =
-      Child{.job = job.id, .zygote = zygote, .oom_before = oom_kills(), .started = loop_.now()};
+  children_[process] = Child{.job = job.id, .zygote = zygote, .oom_before = oom_kills(), .started = loop_.now()};
   watch(process, pid);
   return absl::OkStatus();
 }
@@ -171,14 +168,12 @@ void WorkerStarter::fork_done(const proto::ForkDone& done) {
 void WorkerStarter::watch(ProcessId process, pid_t pid) {
   children_[process].pid = pid;
   if (LocalProcess* entry = processes_.find(process)) entry->pid = pid;
-  auto watched =
-      reaper_.on_child_exit(pid, [this, process](const base::ChildEnd& end) { reaped(process, end); });
+  auto watched = reaper_.on_child_exit(pid, [this, process](const base::ChildEnd& end) { reaped(process, end); });
   if (watched.ok()) return;
   // Only a zygote that lies about a pid brings us here.
   base::log().error("worker {} (pid {}): {}", process.hex(), pid, base::message(watched));
   children_.erase(process);
-  processes_.end(process,
-                 explain({.pid = pid}, {.node = processes_.node(), .at = base::system_clock().wall()}));
+  processes_.end(process, explain({.pid = pid}, {.node = processes_.node(), .at = base::system_clock().wall()}));
   listener_.failed(process, start_failure("the worker's process is not ours"));
 }
 
@@ -221,8 +216,7 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   children_.erase(found);
   ::kill(-end.pid, SIGKILL);  // what it left in its group
   LocalProcess* entry = processes_.find(process);
-  EndContext context{.node = processes_.node(),
-                     .what = entry && !entry->what.empty() ? entry->what : "worker"};
+  EndContext context{.node = processes_.node(), .what = entry && !entry->what.empty() ? entry->what : "worker"};
   context.asked = child.asked.kind;
   context.asked_text = child.asked.text;
   context.reached_init = child.said_hello;

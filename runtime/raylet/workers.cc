@@ -26,8 +26,7 @@ proto::Failure failure_of(proto::FailureKind kind, std::string text) {
 
 }  // namespace
 
-Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStarter& starter,
-                 PoolLimits limits)
+Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStarter& starter, PoolLimits limits)
     : loop_(loop), processes_(processes), starter_(starter), pool_(limits) {
   starter_.set_listener({
       .started =
@@ -47,8 +46,7 @@ Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStart
           },
   });
   processes_.on_end([this](const LocalProcess& process, const proto::DeathRecord&) {
-    if (state_name(process.id) == "starting")
-      return;  // the starter's `failed` follows, with the failure for who waits
+    if (state_name(process.id) == "starting") return;  // the starter's `failed` follows, with the failure for who waits
     pool_.gone(process.id);
     carry_out();
   });
@@ -102,24 +100,23 @@ void Workers::carry_out() {
 }
 
 void Workers::carry_out(WorkerPool::Action& action) {
-  std::visit(Overloaded{
-                 [this](WorkerPool::Start& start) {
-                   starter_.start(start.process, start.job, std::move(start.environment));
-                 },
-                 [this](WorkerPool::Give& give) {
-                   auto waiter = waiting_.find(give.ticket);
-                   if (waiter == waiting_.end() || !waiter->second->set({give.process, {}}))
-                     pool_.release(give.process, loop_.now());
-                 },
-                 [this](WorkerPool::Stop& stop) {
-                   starter_.end(stop.process, {proto::STOPPED, stop.reason}, kIdleGrace);
-                 },
-                 [this](WorkerPool::Refuse& refuse) {
-                   auto waiter = waiting_.find(refuse.ticket);
-                   if (waiter != waiting_.end()) waiter->second->set({{}, refuse.failure});
-                 },
-             },
-             action);
+  std::visit(
+      Overloaded{
+          [this](WorkerPool::Start& start) { starter_.start(start.process, start.job, std::move(start.environment)); },
+          [this](WorkerPool::Give& give) {
+            auto waiter = waiting_.find(give.ticket);
+            if (waiter == waiting_.end() || !waiter->second->set({give.process, {}}))
+              pool_.release(give.process, loop_.now());
+          },
+          [this](WorkerPool::Stop& stop) {
+            starter_.end(stop.process, {proto::STOPPED, stop.reason}, kIdleGrace);
+          },
+          [this](WorkerPool::Refuse& refuse) {
+            auto waiter = waiting_.find(refuse.ticket);
+            if (waiter != waiting_.end()) waiter->second->set({{}, refuse.failure});
+          },
+      },
+      action);
 }
 
 void Workers::arm_expiry() {

@@ -70,8 +70,8 @@ bool add_extension(X509* certificate, X509* issuer, int kind, const std::string&
 }
 
 bool set_time(ASN1_TIME* field, base::WallTime at) {
-  return ASN1_TIME_set(
-      field, std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(at)));
+  return ASN1_TIME_set(field,
+                       std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(at)));
 }
 
 bool set_common_name(X509* certificate, const std::string& text) {
@@ -85,8 +85,7 @@ bool set_basics(X509* certificate, EVP_PKEY* key, base::WallTime now) {
   NumberHandle serial(BN_new());
   return serial && BN_rand(serial.get(), 127, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) &&
          BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) &&
-         X509_set_version(certificate, kVersion3) &&
-         set_time(X509_getm_notBefore(certificate), now - kBackdated) &&
+         X509_set_version(certificate, kVersion3) && set_time(X509_getm_notBefore(certificate), now - kBackdated) &&
          set_time(X509_getm_notAfter(certificate), now + kValid) && X509_set_pubkey(certificate, key);
 }
 
@@ -99,8 +98,7 @@ std::string day(const ASN1_TIME* time) {
 }
 
 std::string day(base::WallTime time) {
-  time_t seconds =
-      std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(time));
+  time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(time));
   std::tm parts{};
   char text[32];
   gmtime_r(&seconds, &parts);
@@ -109,14 +107,12 @@ std::string day(base::WallTime time) {
 }
 
 base::Status check_dates(X509* certificate, base::WallTime now) {
-  time_t seconds =
-      std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(now));
+  time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(now));
   if (X509_cmp_time(X509_get0_notBefore(certificate), &seconds) > 0)
-    return base::failed(
-        absl::StatusCode::kFailedPrecondition,
-        base::cat("this machine's clock says ", day(now), ", but the cluster's certificate begins ",
-                  day(X509_get0_notBefore(certificate))),
-        "set the clock (`timedatectl set-ntp true`) here and on the head's machine");
+    return base::failed(absl::StatusCode::kFailedPrecondition,
+                        base::cat("this machine's clock says ", day(now), ", but the cluster's certificate begins ",
+                                  day(X509_get0_notBefore(certificate))),
+                        "set the clock (`timedatectl set-ntp true`) here and on the head's machine");
   if (X509_cmp_time(X509_get0_notAfter(certificate), &seconds) < 0)
     return base::failed(absl::StatusCode::kFailedPrecondition,
                         base::cat("the certificate expired at ", day(X509_get0_notAfter(certificate)),
@@ -179,10 +175,8 @@ base::StatusOr<SigningRequest> make_signing_request() {
   RAYO_ASSIGN_OR_RETURN(KeyHandle key, make_key());
   RequestHandle request(X509_REQ_new());
   BioHandle bio(BIO_new(BIO_s_mem()));
-  if (!request || !bio || !X509_REQ_set_version(request.get(), 0) ||
-      !X509_REQ_set_pubkey(request.get(), key.get()) ||
-      !X509_REQ_sign(request.get(), key.get(), EVP_sha256()) ||
-      !PEM_write_bio_X509_REQ(bio.get(), request.get()))
+  if (!request || !bio || !X509_REQ_set_version(request.get(), 0) || !X509_REQ_set_pubkey(request.get(), key.get()) ||
+      !X509_REQ_sign(request.get(), key.get(), EVP_sha256()) || !PEM_write_bio_X509_REQ(bio.get(), request.get()))
     return broken("cannot make a signing request");
   SigningRequest made;
   made.request_pem = bio_text(bio.get());
@@ -190,8 +184,8 @@ base::StatusOr<SigningRequest> make_signing_request() {
   return made;
 }
 
-base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem,
-                                  const RoleName& name, base::WallTime now) {
+base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem, const RoleName& name,
+                                  base::WallTime now) {
   BioHandle bio = bio_over(request_pem);
   RequestHandle request(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
   if (!request) return malformed("this is no signing request");
@@ -199,8 +193,7 @@ base::StatusOr<std::string> issue(const Authority& authority, std::string_view r
   if (!key || X509_REQ_verify(request.get(), key) != 1)
     return malformed("the signing request is not signed by its key");
   if (EVP_PKEY_get_base_id(key) != EVP_PKEY_EC || EVP_PKEY_get_bits(key) != 256)
-    return base::failed(absl::StatusCode::kInvalidArgument,
-                        "the signing request's key is not of the kind P-256");
+    return base::failed(absl::StatusCode::kInvalidArgument, "the signing request's key is not of the kind P-256");
   RAYO_ASSIGN_OR_RETURN(CertificateHandle ca, read_certificate(authority.certificate_pem));
   RAYO_ASSIGN_OR_RETURN(KeyHandle ca_key, read_key(authority.key_pem));
   CertificateHandle made(X509_new());
@@ -217,8 +210,7 @@ base::StatusOr<std::string> issue(const Authority& authority, std::string_view r
   return certificate_text(made.get());
 }
 
-base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name,
-                                           base::WallTime now) {
+base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name, base::WallTime now) {
   RAYO_ASSIGN_OR_RETURN(SigningRequest request, make_signing_request());
   RAYO_ASSIGN_OR_RETURN(std::string certificate, issue(authority, request.request_pem, name, now));
   return TlsIdentity{authority.certificate_pem, std::move(certificate), std::move(request.key_pem)};
@@ -235,14 +227,14 @@ base::StatusOr<Fingerprint> fingerprint_of(std::string_view certificate_pem) {
 
 base::StatusOr<RoleName> role_of(std::string_view certificate_pem) {
   RAYO_ASSIGN_OR_RETURN(CertificateHandle certificate, read_certificate(certificate_pem));
-  NamesHandle names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
+  NamesHandle names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* entry = sk_GENERAL_NAME_value(names.get(), i);
     if (entry->type != GEN_URI) continue;
     const ASN1_IA5STRING* text = entry->d.uniformResourceIdentifier;
-    auto name = RoleName::parse({reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                                 static_cast<size_t>(ASN1_STRING_length(text))});
+    auto name = RoleName::parse(
+        {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)), static_cast<size_t>(ASN1_STRING_length(text))});
     if (name) return *name;
   }
   return base::failed(absl::StatusCode::kInvalidArgument, "the certificate names no role of a Rayo cluster");
@@ -259,14 +251,12 @@ base::Status check_identity(const TlsIdentity& identity, base::WallTime now) {
   bool fits = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   if (!genuine)
-    return base::failed(
-        absl::StatusCode::kFailedPrecondition,
-        "this machine's certificate was issued by another cluster's CA",
-        "join again: `rayo stop`, then the line that `rayo token` prints on the head's machine");
+    return base::failed(absl::StatusCode::kFailedPrecondition,
+                        "this machine's certificate was issued by another cluster's CA",
+                        "join again: `rayo stop`, then the line that `rayo token` prints on the head's machine");
   if (!fits)
-    return base::failed(
-        absl::StatusCode::kFailedPrecondition, "this machine's key does not fit its certificate",
-        "join again: `rayo stop`, then the line that `rayo token` prints on the head's machine");
+    return base::failed(absl::StatusCode::kFailedPrecondition, "this machine's key does not fit its certificate",
+                        "join again: `rayo stop`, then the line that `rayo token` prints on the head's machine");
   return {};
 }
 

@@ -61,11 +61,10 @@ base::StatusOr<Authority> make_authority(const ClusterId& cluster, base::WallTim
 base::StatusOr<SigningRequest> make_signing_request();
 
 // A certificate for the key that signed the request; the request's own names are ignored.
-base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem,
-                                  const RoleName& name, base::WallTime now);
+base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem, const RoleName& name,
+                                  base::WallTime now);
 // Request and certificate in one, for the head itself.
-base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name,
-                                           base::WallTime now);
+base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name, base::WallTime now);
 
 // SHA-256 of the certificate's DER form.
 base::StatusOr<Fingerprint> fingerprint_of(std::string_view certificate_pem);

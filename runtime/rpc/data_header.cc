@@ -29,8 +29,7 @@ std::array<uint8_t, 24> tag_of(const DataHeader& header, const Secret& key) {
 
 }  // namespace
 
-DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target,
-                            const LinkKeys& keys) {
+DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target, const LinkKeys& keys) {
   DataHeader header{kind, tls, target, random_nonce(), {}};
   header.tag = tag_of(header, keys.header_key);
   return header;
@@ -49,10 +48,8 @@ DataHeaderBytes encode(const DataHeader& header) {
 }
 
 std::optional<DataHeader> parse_data_header(std::span<const uint8_t, kDataHeaderBytes> bytes) {
-  if (!std::equal(kDataMagic.begin(), kDataMagic.end(), bytes.begin()) || bytes[4] != kDataHeaderVersion)
-    return {};
-  if (bytes[5] < static_cast<uint8_t>(LinkKind::kJoin) || bytes[5] > static_cast<uint8_t>(LinkKind::kDriver))
-    return {};
+  if (!std::equal(kDataMagic.begin(), kDataMagic.end(), bytes.begin()) || bytes[4] != kDataHeaderVersion) return {};
+  if (bytes[5] < static_cast<uint8_t>(LinkKind::kJoin) || bytes[5] > static_cast<uint8_t>(LinkKind::kDriver)) return {};
   if ((bytes[6] & ~kFlagTls) != 0 || bytes[7] != 0) return {};
   DataHeader header;
   header.kind = static_cast<LinkKind>(bytes[5]);

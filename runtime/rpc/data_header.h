@@ -66,8 +66,7 @@ IdType id_from_bytes(const std::array<uint8_t, 16>& bytes) {
 }
 
 // A header with a fresh nonce, signed.
-DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target,
-                            const LinkKeys& keys);
+DataHeader make_data_header(LinkKind kind, bool tls, const std::array<uint8_t, 16>& target, const LinkKeys& keys);
 DataHeaderBytes encode(const DataHeader& header);
 
 // Form only; nullopt for other magic, version or kind, unknown flags, a reserved byte that is not zero, and

@@ -16,8 +16,7 @@ namespace rayo::rpc {
 namespace {
 
 base::Status unreachable(std::string_view address, std::string_view cause, std::string_view next_step) {
-  return base::failed(absl::StatusCode::kUnavailable, base::cat("cannot connect to ", address, ": ", cause),
-                      next_step);
+  return base::failed(absl::StatusCode::kUnavailable, base::cat("cannot connect to ", address, ": ", cause), next_step);
 }
 
 base::Status timed_out(std::string_view address) { return connect_error(ETIMEDOUT, std::string(address)); }
@@ -105,8 +104,7 @@ base::Status connect_error(int error, const std::string& address) {
     case ENETUNREACH:
     case EADDRNOTAVAIL:
     case EAFNOSUPPORT:
-      return unreachable(address, "no route to it from this machine",
-                         "check the address and this machine's network");
+      return unreachable(address, "no route to it from this machine", "check the address and this machine's network");
     default:
       break;
   }
@@ -146,8 +144,8 @@ base::StatusOr<base::Fd> dial_any(const std::vector<HostPort>& addresses, base::
   base::Status last = base::failed(absl::StatusCode::kInvalidArgument, "no address to connect to was given");
   for (size_t i = 0; i < addresses.size(); ++i) {
     base::TimePoint now = base::system_clock().now();
-    auto fd = dial(addresses[i], now + std::max(base::Duration::zero(), deadline - now) /
-                                           static_cast<int64_t>(addresses.size() - i));
+    auto fd = dial(addresses[i],
+                   now + std::max(base::Duration::zero(), deadline - now) / static_cast<int64_t>(addresses.size() - i));
     if (fd.ok()) return fd;
     last = fd.status();
     texts.emplace_back(base::message(last));

@@ -32,8 +32,7 @@ base::StatusOr<Doorbell> Doorbell::create() {
   DoorbellFds fds;
   fds.page = base::Fd(::memfd_create("rayo-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fds.page) return base::failed_errno(errno, "cannot create a doorbell page");
-  if (::ftruncate(fds.page.get(), kPageBytes) != 0)
-    return base::failed_errno(errno, "cannot size a doorbell page");
+  if (::ftruncate(fds.page.get(), kPageBytes) != 0) return base::failed_errno(errno, "cannot size a doorbell page");
   if (::fcntl(fds.page.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return base::failed_errno(errno, "cannot seal a doorbell page");
   for (base::Fd* event : {&fds.main, &fds.service}) {
@@ -49,8 +48,7 @@ void Doorbell::wake_service() const { write_event(fds_.service.get()); }
 
 base::StatusOr<PeerDoorbell> PeerDoorbell::map(DoorbellFds fds) {
   struct stat info {};
-  if (::fstat(fds.page.get(), &info) != 0)
-    return base::failed_errno(errno, "cannot look at a peer's doorbell page");
+  if (::fstat(fds.page.get(), &info) != 0) return base::failed_errno(errno, "cannot look at a peer's doorbell page");
   const int seals = ::fcntl(fds.page.get(), F_GET_SEALS);
   if (info.st_size < static_cast<off_t>(kPageBytes) || seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return base::failed(absl::StatusCode::kInvalidArgument, "a peer's doorbell page is no sealed page");
@@ -95,8 +93,7 @@ void PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
 void PeerDoorbell::kick(uint32_t bit) {
   const uint64_t mask = uint64_t{1} << bit % 64;
   if (static_cast<Sleeping>(page_->armed.load(std::memory_order_seq_cst) & 3) == Sleeping::kMain) return;
-  const bool unseen =
-      (page_->ready[bit / 64 % DoorbellPage::kWords].load(std::memory_order_seq_cst) & mask) != 0;
+  const bool unseen = (page_->ready[bit / 64 % DoorbellPage::kWords].load(std::memory_order_seq_cst) & mask) != 0;
   const bool in_user_code = (page_->busy.load(std::memory_order_seq_cst) & 1) != 0;
   if ((unseen || in_user_code) && page_->kicked.exchange(1, std::memory_order_seq_cst) == 0)
     write_event(fds_.service.get());

@@ -73,8 +73,7 @@ class Doorbell {
   void disarm() { page_->armed.store(0, std::memory_order_seq_cst); }
   // Clears only the state that says that user code runs.
   void disarm_service() {
-    if ((page_->armed.load(std::memory_order_relaxed) & 3) == static_cast<uint64_t>(Sleeping::kServiceOnly))
-      disarm();
+    if ((page_->armed.load(std::memory_order_relaxed) & 3) == static_cast<uint64_t>(Sleeping::kServiceOnly)) disarm();
   }
   // True where any bit of the first `words` words is set.
   bool any(size_t words) const {

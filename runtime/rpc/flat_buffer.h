@@ -40,8 +40,7 @@ class FlatBuffer {
 
   void make_room(size_t count) {
     size_t used = size();
-    if (capacity_ >= used + count &&
-        begin_ >= capacity_ / 2) {  // moved at most once per half of its capacity
+    if (capacity_ >= used + count && begin_ >= capacity_ / 2) {  // moved at most once per half of its capacity
       std::memmove(memory_.get(), memory_.get() + begin_, used);
     } else {
       size_t wanted = capacity_ < kSmallest ? kSmallest : capacity_ * 2;

@@ -1,8 +1,8 @@
 // The frame: what flows on rings, on TCP between processes, and on a raylet's unix socket. A 64-byte header and a body,
 // little-endian. docs/wire.md is its description for people; this file is where its numbers stand.
 //
-// A receiver copies the header out of memory that a peer can still write before it checks it (check_header), and the body
-// before it decodes it.
+// A receiver copies the header out of memory that a peer can still write before it checks it (check_header), and the
+// body before it decodes it.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,33 @@ namespace rayo::rpc {
 
 inline constexpr uint32_t kFrameMagic = 0x4f594152;  // "RAYO"
 inline constexpr uint8_t kFrameVersion = 1;
-inline constexpr uint32_t kMaxFrameBody = 16u << 20;       // longer messages go in pieces or by the arena
-inline constexpr uint32_t kMaxRingFrame = 32u << 10;       // header and body; longer: pieces, so that no wake-up can be lost
+inline constexpr uint32_t kMaxFrameBody = 16u << 20;  // longer messages go in pieces or by the arena
+inline constexpr uint32_t kMaxRingFrame = 32u << 10;  // header and body; longer: pieces, so that no wake-up can be lost
 
 enum class FrameKind : uint8_t {
-  kControl = 1,   // body: one proto::ToRaylet or proto::ToWorker; call_id pairs request and answer, 0 is a push
-  kCall = 2,      // body: CallPrefix sections, then the arguments (CBOR array)
-  kReply = 3,     // body: value (CBOR), or proto::Failure with kFlagFailure, or nothing but a size with kFlagInArena
-  kCancel = 4,    // call_id names the call
-  kPiece = 5,     // a part of a longer frame of this peer: the first 64 body bytes of the joined pieces are its header
-  kPull = 6,      // raylet to raylet, on a connection of LinkKind::kData: body is an ObjectId (24 bytes)
-  kPullReply = 7, // call_id: the object's size, whose bytes follow unframed; or kFlagFailure and a proto::Failure as body
-  kProbe = 8,     // call_id names a call that its caller waits for; body: proto::CallChain
-  kRefsTaken = 9, // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
+  kControl = 1,    // body: one proto::ToRaylet or proto::ToWorker; call_id pairs request and answer, 0 is a push
+  kCall = 2,       // body: CallPrefix sections, then the arguments (CBOR array)
+  kReply = 3,      // body: value (CBOR), or proto::Failure with kFlagFailure, or nothing but a size with kFlagInArena
+  kCancel = 4,     // call_id names the call
+  kPiece = 5,      // a part of a longer frame of this peer: the first 64 body bytes of the joined pieces are its header
+  kPull = 6,       // raylet to raylet, on a connection of LinkKind::kData: body is an ObjectId (24 bytes)
+  kPullReply = 7,  // call_id: the size of the object, whose bytes follow unframed; or kFlagFailure and a proto::Failure
+  kProbe = 8,      // call_id names a call that its caller waits for; body: proto::CallChain
+  kRefsTaken = 9,  // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
 };
 
 enum FrameFlags : uint16_t {
-  kFlagUrgent = 1,      // served while the receiver's user code runs
+  kFlagUrgent = 1,  // served while the receiver's user code runs
   kFlagFailure = 2,
-  kFlagInArena = 4,     // the value was sealed in the callee's node's arena under the caller's object id
-  kFlagRefs = 8,        // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId). In a reply "of them
-                        // arguments" reads: refs of the call that the callee still holds; the rest are inside the value
-  kFlagAncestors = 16,  // an ancestors section: u32 count, u32 zero, then count x 8 bytes (short actor ids that wait for this call)
-  kFlagActors = 32,     // an actors section: u32 count, u32 zero, then count x 16 bytes
-  kFlagMore = 64,       // of a piece: another follows
-  kFlagValues = 128,    // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length, the value
-                        // padded to 8): small values that travel in the call, so that the callee asks nobody
+  kFlagInArena = 4,  // the value was sealed in the callee's node's arena under the caller's object id
+  kFlagRefs = 8,  // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId). In a reply "of
+                  // them arguments" reads: refs of the call that the callee still holds; the rest are inside the value
+  kFlagAncestors = 16,  // an ancestors section: u32 count, u32 zero, then count x 8 bytes (short ids of the actors that
+  // wait for this call)
+  kFlagActors = 32,   // an actors section: u32 count, u32 zero, then count x 16 bytes
+  kFlagMore = 64,     // of a piece: another follows
+  kFlagValues = 128,  // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length,
+                      // the value padded to 8): small values that travel in the call, so that the callee asks nobody
 };
 
 struct FrameHeader {
@@ -47,14 +48,14 @@ struct FrameHeader {
   uint8_t version = kFrameVersion;
   FrameKind kind = FrameKind::kControl;
   uint16_t flags = 0;
-  uint32_t length = 0;        // bytes of the body
-  uint32_t incarnation = 0;   // of the target actor; a call to an old one is refused
-  uint64_t call_id = 0;       // of the caller's process; a call's result is the object (caller's node, caller, call_id)
-  uint64_t sequence = 0;      // of the caller's calls to this incarnation, from 1: they start in this order; of kControl:
-                              // how many descriptors come with it (SCM_RIGHTS, tcp_channel.h)
-  uint64_t target = 0;        // short id of the actor; 0: a task
-  uint64_t function = 0;      // which method or task
-  uint64_t timeout_us = 0;    // left when it was sent; 0: none. A span, since clocks differ
+  uint32_t length = 0;       // bytes of the body
+  uint32_t incarnation = 0;  // of the target actor; a call to an old one is refused
+  uint64_t call_id = 0;      // of the caller's process; a call's result is the object (caller's node, caller, call_id)
+  uint64_t sequence = 0;    // of the caller's calls to this incarnation, from 1: they start in this order; of kControl:
+                            // how many descriptors come with it (SCM_RIGHTS, tcp_channel.h)
+  uint64_t target = 0;      // short id of the actor; 0: a task
+  uint64_t function = 0;    // which method or task
+  uint64_t timeout_us = 0;  // left when it was sent; 0: none. A span, since clocks differ
   uint64_t trace_id = 0;
 };
 static_assert(sizeof(FrameHeader) == 64);

@@ -87,8 +87,7 @@ base::StatusOr<std::vector<Interface>> list_interfaces() {
   return found;
 }
 
-base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces,
-                                                 std::string_view wanted) {
+base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces, std::string_view wanted) {
   auto first = [&](auto&& fits) -> const Interface* {
     auto at = std::find_if(interfaces.begin(), interfaces.end(), fits);
     return at == interfaces.end() ? nullptr : &*at;
@@ -114,8 +113,7 @@ base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& i
     return base::failed(absl::StatusCode::kNotFound, "no network interface of this machine is up",
                         "bring one up, or at least loopback: `ip link set lo up`");
   std::string others = listed(interfaces, chosen);
-  return InterfaceChoice{*chosen,
-                         base::cat(chosen->name, ", ", why, others.empty() ? "" : "; also up: ", others)};
+  return InterfaceChoice{*chosen, base::cat(chosen->name, ", ", why, others.empty() ? "" : "; also up: ", others)};
 }
 
 }  // namespace rayo::rpc

@@ -28,8 +28,7 @@ struct InterfaceChoice {
 };
 
 // Pure. `wanted` is an interface's name or ""; NotFound lists what there is.
-base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces,
-                                                 std::string_view wanted);
+base::StatusOr<InterfaceChoice> choose_interface(const std::vector<Interface>& interfaces, std::string_view wanted);
 
 // The name of the interface of the default route of least metric in the text of /proc/net/route; "" where
 // there is none.

@@ -16,30 +16,28 @@ bool is(const base::Status& status, absl::StatusCode code) { return status.code(
 // What went wrong on the stream before the head has shown that it holds the token.
 base::Status not_accepted(const base::Status& status, const std::string& head) {
   if (is(status, absl::StatusCode::kDeadlineExceeded))
-    return base::failed(absl::StatusCode::kUnavailable,
-                        base::cat("cannot join at ", head,
-                                  ": timed out: something accepts connections there, but did not answer"),
-                        "is that the head's port? `rayo status` on the head's machine shows it");
+    return base::failed(
+        absl::StatusCode::kUnavailable,
+        base::cat("cannot join at ", head, ": timed out: something accepts connections there, but did not answer"),
+        "is that the head's port? `rayo status` on the head's machine shows it");
   if (is(status, absl::StatusCode::kAborted))
     return base::failed(
         absl::StatusCode::kUnauthenticated,
-        base::cat("the head at ", head,
-                  " closed the connection on our join header: wrong token, or not a Rayo port"),
+        base::cat("the head at ", head, " closed the connection on our join header: wrong token, or not a Rayo port"),
         kTokenStep);
   if (is(status, absl::StatusCode::kPermissionDenied))
     return base::failed(
         absl::StatusCode::kUnauthenticated,
-        base::cat("what answers at ", head, " does not hold this token: wrong token, or not a Rayo port"),
-        kTokenStep);
+        base::cat("what answers at ", head, " does not hold this token: wrong token, or not a Rayo port"), kTokenStep);
   return base::within(status, base::cat("cannot join at ", head));
 }
 
 base::Status lost(const base::Status& status, const std::string& head) {
   bool late = is(status, absl::StatusCode::kDeadlineExceeded);
-  return base::failed(absl::StatusCode::kUnavailable,
-                      base::cat("the head at ", head,
-                                late ? " did not answer our join in time" : " went away during our join"),
-                      "`rayo status` on the head's machine tells whether it runs");
+  return base::failed(
+      absl::StatusCode::kUnavailable,
+      base::cat("the head at ", head, late ? " did not answer our join in time" : " went away during our join"),
+      "`rayo status` on the head's machine tells whether it runs");
 }
 
 base::Status other_version(std::string_view ours, std::string_view theirs, const std::string& head) {
@@ -63,8 +61,8 @@ proto::JoinAsk ask_of(const Joiner& joiner, const SigningRequest& request) {
   return ask;
 }
 
-base::StatusOr<JoinResult> check_answer(const proto::JoinAnswer& answer, const Token& token,
-                                        const Joiner& joiner, const std::string& head) {
+base::StatusOr<JoinResult> check_answer(const proto::JoinAnswer& answer, const Token& token, const Joiner& joiner,
+                                        const std::string& head) {
   if (!same_minor_version(joiner.version, answer.version()))
     return other_version(joiner.version, answer.version(), head);
   if (answer.has_failure())
@@ -98,19 +96,16 @@ base::StatusOr<JoinResult> join(const HostPort& head, const Token& token, const 
   LinkKeys keys = LinkKeys::of_join(token.secret);
   DataHeader header = make_data_header(LinkKind::kJoin, true, {}, keys);
   DataHeaderBytes bytes = encode(header);
-  base::Status status =
-      send_all(socket.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, deadline);
+  base::Status status = send_all(socket.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, deadline);
   if (!status.ok()) return not_accepted(status, at);
   TlsStream stream(std::move(socket), TlsPump::client(keys.tls_key(header.nonce)), deadline);
   if (status = stream.handshake(); !status.ok()) return not_accepted(status, at);
-  if (status = stream.write_message(ask_of(joiner, request).SerializeAsString()); !status.ok())
-    return lost(status, at);
+  if (status = stream.write_message(ask_of(joiner, request).SerializeAsString()); !status.ok()) return lost(status, at);
   auto message = stream.read_message(kMaxMessage);
   if (!message.ok()) return lost(message.status(), at);
   proto::JoinAnswer answer;
   if (!answer.ParseFromString(*message))
-    return base::failed(absl::StatusCode::kInternal,
-                        base::cat("the head at ", at, " answered our join with nonsense"));
+    return base::failed(absl::StatusCode::kInternal, base::cat("the head at ", at, " answered our join with nonsense"));
   stream.close();
   RAYO_ASSIGN_OR_RETURN(JoinResult result, check_answer(answer, token, joiner, at));
   result.identity.key_pem = std::move(request.key_pem);
@@ -170,14 +165,12 @@ base::StatusOr<RoleName> serve_join(base::Fd socket, const DataHeader& header, c
   proto::JoinAsk ask;
   if (!ask.ParseFromString(message))
     return base::failed(absl::StatusCode::kInvalidArgument, "a joiner with the token sent nonsense");
-  RoleName name{ask.role() == proto::JOIN_CLIENT ? Role::kClient : Role::kNode,
-                desk.cluster,
-                {ask.id().high(), ask.id().low()}};
+  RoleName name{
+      ask.role() == proto::JOIN_CLIENT ? Role::kClient : Role::kNode, desk.cluster, {ask.id().high(), ask.id().low()}};
   proto::JoinAnswer answer = answer_of(ask, name, desk);
   RAYO_RETURN_IF_ERROR(stream.write_message(answer.SerializeAsString()));
   stream.close();
-  if (answer.has_failure())
-    return base::failed(absl::StatusCode::kFailedPrecondition, answer.failure().text());
+  if (answer.has_failure()) return base::failed(absl::StatusCode::kFailedPrecondition, answer.failure().text());
   return name;
 }
 

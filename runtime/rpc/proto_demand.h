@@ -1,4 +1,5 @@
-// Demands, reasons and devices between the scheduler's types and their messages. Header only: who includes it links the scheduler.
+// Demands, reasons and devices between the scheduler's types and their messages. Header only: who includes it links the
+// scheduler.
 #pragma once
 
 #include <vector>
@@ -29,7 +30,8 @@ inline void to_proto(const scheduler::Reason& reason, proto::Reason* out) {
 }
 
 // A node's devices as placement sees them. What is hot or sick is offered to nobody.
-inline std::vector<scheduler::Device> devices_from_proto(const google::protobuf::RepeatedPtrField<proto::Device>& devices) {
+inline std::vector<scheduler::Device> devices_from_proto(
+    const google::protobuf::RepeatedPtrField<proto::Device>& devices) {
   std::vector<scheduler::Device> out;
   for (const auto& device : devices) {
     int64_t memory = device.lease_memory_bytes() > 0 ? device.lease_memory_bytes() : device.memory_total_bytes();

@@ -34,7 +34,8 @@ json::object totals_and_free(const proto::Resources& total, const proto::Resourc
   for (const auto& [name, units] : total.units()) names.insert(name);
   json::object out;
   for (const auto& name : names) {
-    out[json_name(name)] = {{"total", amount(name, units_of(total, name))}, {"free", amount(name, units_of(free, name))}};
+    out[json_name(name)] = {{"total", amount(name, units_of(total, name))},
+                            {"free", amount(name, units_of(free, name))}};
   }
   return out;
 }
@@ -103,16 +104,17 @@ json::value reasons_json(const google::protobuf::RepeatedPtrField<proto::Reason>
 
 json::value death_json(const proto::DeathRecord& death) {
   if (death.kind() == proto::DEATH_UNSPECIFIED) return nullptr;
-  return {{"at", since_epoch(death.at_unix_us())},
-          {"node", hex(death.node())},
-          {"pid", death.pid()},
-          {"kind", death_kind_text(death.kind())},
-          {"exit_code", death.exit_code()},
-          {"signal", death.signal()},
-          {"core_dumped", death.core_dumped()},
-          {"rss_peak_bytes", death.rss_peak_bytes()},
-          {"text", death.text()},
-          {"last_log_lines", array_of(death.last_log_lines(), [](const std::string& line) { return json::value(line); })}};
+  return {
+      {"at", since_epoch(death.at_unix_us())},
+      {"node", hex(death.node())},
+      {"pid", death.pid()},
+      {"kind", death_kind_text(death.kind())},
+      {"exit_code", death.exit_code()},
+      {"signal", death.signal()},
+      {"core_dumped", death.core_dumped()},
+      {"rss_peak_bytes", death.rss_peak_bytes()},
+      {"text", death.text()},
+      {"last_log_lines", array_of(death.last_log_lines(), [](const std::string& line) { return json::value(line); })}};
 }
 
 json::value node_json(const proto::NodeInfo& node) {
@@ -139,28 +141,27 @@ json::value node_json(const proto::NodeInfo& node) {
 }
 
 std::string status_json(const proto::StatusReply& status) {
-  json::object document{
-      {"schema", kStatusSchema},
-      {"cluster",
-       {{"id", hex(status.cluster())},
-        {"name", status.name()},
-        {"epoch", status.epoch()},
-        {"version", status.version()},
-        {"started_at", since_epoch(status.started_at_unix_us())},
-        {"address", status.address()},
-        {"http", status.http()},
-        {"reachable", status.reachable()},
-        {"as_of", since_epoch(status.as_of_unix_us())}}},
-      {"nodes", array_of(status.nodes(), node_json)},
-      {"actors",
-       {{"pending", status.actors_pending()},
-        {"starting", status.actors_starting()},
-        {"alive", status.actors_alive()},
-        {"restarting", status.actors_restarting()},
-        {"dead", status.actors_dead()},
-        {"named", array_of(status.named_actors(), named_json)}}},
-      {"pending", array_of(status.pending(), pending_json)},
-      {"events", array_of(status.events(), event_json)}};
+  json::object document{{"schema", kStatusSchema},
+                        {"cluster",
+                         {{"id", hex(status.cluster())},
+                          {"name", status.name()},
+                          {"epoch", status.epoch()},
+                          {"version", status.version()},
+                          {"started_at", since_epoch(status.started_at_unix_us())},
+                          {"address", status.address()},
+                          {"http", status.http()},
+                          {"reachable", status.reachable()},
+                          {"as_of", since_epoch(status.as_of_unix_us())}}},
+                        {"nodes", array_of(status.nodes(), node_json)},
+                        {"actors",
+                         {{"pending", status.actors_pending()},
+                          {"starting", status.actors_starting()},
+                          {"alive", status.actors_alive()},
+                          {"restarting", status.actors_restarting()},
+                          {"dead", status.actors_dead()},
+                          {"named", array_of(status.named_actors(), named_json)}}},
+                        {"pending", array_of(status.pending(), pending_json)},
+                        {"events", array_of(status.events(), event_json)}};
   return json::serialize(document);
 }
 

@@ -135,8 +135,7 @@ base::Status SocketChannel::take_descriptors(void* received) {
     for (size_t i = 0; i < count; ++i) arrived_.emplace_back(slots[i]);
   }
   if ((message.msg_flags & MSG_CTRUNC) != 0 || arrived_.size() > kMaxWaitingDescriptors)
-    return base::failed(absl::StatusCode::kResourceExhausted,
-                        "more descriptors came than this process can hold");
+    return base::failed(absl::StatusCode::kResourceExhausted, "more descriptors came than this process can hold");
   return {};
 }
 

@@ -84,8 +84,7 @@ SessionHandle session_with_key(SSL* ssl) {
   auto* state = static_cast<TlsPump::State*>(SSL_get_app_data(ssl));
   SessionHandle session(SSL_SESSION_new());
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kSuite);
-  if (!session || !cipher ||
-      !SSL_SESSION_set1_master_key(session.get(), state->key.data(), state->key.size()) ||
+  if (!session || !cipher || !SSL_SESSION_set1_master_key(session.get(), state->key.data(), state->key.size()) ||
       !SSL_SESSION_set_cipher(session.get(), cipher) ||
       !SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION))
     return nullptr;
@@ -103,8 +102,7 @@ int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* s
 
 int find_key(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** out) {
   *out = nullptr;
-  if (size != sizeof kIdentity || std::memcmp(identity, kIdentity, size) != 0)
-    return 1;  // unknown: no such key
+  if (size != sizeof kIdentity || std::memcmp(identity, kIdentity, size) != 0) return 1;  // unknown: no such key
   *out = session_with_key(ssl).release();
   return *out != nullptr;
 }
@@ -143,8 +141,7 @@ TlsPump TlsPump::client(const Secret& key) {
   state->key = key;
   state->is_client = true;
   TlsPump pump(std::move(state));
-  (void)pump.feed(
-      {});  // puts the first flight into pending_ciphertext(); cannot fail before the peer has spoken
+  (void)pump.feed({});  // puts the first flight into pending_ciphertext(); cannot fail before the peer has spoken
   return pump;
 }
 
@@ -194,8 +191,8 @@ base::Status TlsPump::State::handshake() {
   }
   int error = SSL_get_error(ssl.get(), result);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {};
-  return fail(absl::StatusCode::kPermissionDenied, base::cat("the TLS handshake failed (", openssl_error(),
-                                                             "): the peer does not hold the cluster's key"));
+  return fail(absl::StatusCode::kPermissionDenied,
+              base::cat("the TLS handshake failed (", openssl_error(), "): the peer does not hold the cluster's key"));
 }
 
 base::Status TlsPump::State::decrypt() {
@@ -213,8 +210,7 @@ base::Status TlsPump::State::decrypt() {
       peer_closed = true;
       return {};
     }
-    return fail(absl::StatusCode::kDataLoss,
-                base::cat("the encrypted stream is damaged (", openssl_error(), ")"));
+    return fail(absl::StatusCode::kDataLoss, base::cat("the encrypted stream is damaged (", openssl_error(), ")"));
   }
   input = {};  // behind the farewell nothing counts
   return {};

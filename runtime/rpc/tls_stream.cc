@@ -11,9 +11,7 @@
 namespace rayo::rpc {
 namespace {
 
-base::Status late() {
-  return base::failed(absl::StatusCode::kDeadlineExceeded, "the peer did not answer in time");
-}
+base::Status late() { return base::failed(absl::StatusCode::kDeadlineExceeded, "the peer did not answer in time"); }
 base::Status ended() { return base::failed(absl::StatusCode::kAborted, "the peer closed the connection"); }
 
 bool cut(int error) { return error == ECONNRESET || error == EPIPE; }
@@ -88,8 +86,8 @@ base::Status TlsStream::handshake() {
 
 base::Status TlsStream::write_message(std::string_view message) {
   auto size = static_cast<uint32_t>(message.size());
-  const char prefix[4] = {static_cast<char>(size), static_cast<char>(size >> 8),
-                          static_cast<char>(size >> 16), static_cast<char>(size >> 24)};
+  const char prefix[4] = {static_cast<char>(size), static_cast<char>(size >> 8), static_cast<char>(size >> 16),
+                          static_cast<char>(size >> 24)};
   RAYO_RETURN_IF_ERROR(pump_.write({prefix, sizeof prefix}));
   RAYO_RETURN_IF_ERROR(pump_.write(message));
   return pump_.handshake_done() ? flush() : handshake();

@@ -36,15 +36,14 @@ base::Status read_hex(std::string_view text, std::string_view part, std::array<u
   if (text.size() != 2 * out.size())
     return base::failed(
         absl::StatusCode::kInvalidArgument,
-        base::cat("the join token is malformed: its ", part, " has ", text.size(), " characters, not 64"),
-        kTokenStep);
+        base::cat("the join token is malformed: its ", part, " has ", text.size(), " characters, not 64"), kTokenStep);
   for (size_t i = 0; i < out.size(); ++i) {
     int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
     if (high < 0 || low < 0)
-      return base::failed(absl::StatusCode::kInvalidArgument,
-                          base::cat("the join token is malformed: its ", part,
-                                    " holds something other than hexadecimal digits"),
-                          kTokenStep);
+      return base::failed(
+          absl::StatusCode::kInvalidArgument,
+          base::cat("the join token is malformed: its ", part, " holds something other than hexadecimal digits"),
+          kTokenStep);
     out[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return {};
@@ -86,13 +85,11 @@ Token Token::make(const Fingerprint& fingerprint) { return {random_secret(), fin
 
 base::StatusOr<Token> Token::parse(std::string_view text) {
   text = base::trim(text);
-  if (text.empty())
-    return base::failed(absl::StatusCode::kInvalidArgument, "the join token is empty", kTokenStep);
+  if (text.empty()) return base::failed(absl::StatusCode::kInvalidArgument, "the join token is empty", kTokenStep);
   size_t dot = text.find('.');
   if (dot == std::string_view::npos)
     return base::failed(absl::StatusCode::kInvalidArgument,
-                        "the join token is malformed: it has no '.' between secret and fingerprint",
-                        kTokenStep);
+                        "the join token is malformed: it has no '.' between secret and fingerprint", kTokenStep);
   Token token;
   RAYO_RETURN_IF_ERROR(read_hex(text.substr(0, dot), "secret", token.secret));
   RAYO_RETURN_IF_ERROR(read_hex(text.substr(dot + 1), "fingerprint", token.fingerprint));
@@ -104,17 +101,14 @@ std::string Token::text() const { return base::cat(hex(secret), '.', hex(fingerp
 Secret Token::data_secret() const { return hkdf(view(secret), {}, "rayo data secret 1"); }
 
 LinkKeys LinkKeys::of_join(const Secret& token_secret) {
-  return {hkdf(view(token_secret), {}, "rayo join header 1"),
-          hkdf(view(token_secret), {}, "rayo join tls 1")};
+  return {hkdf(view(token_secret), {}, "rayo join header 1"), hkdf(view(token_secret), {}, "rayo join tls 1")};
 }
 
 LinkKeys LinkKeys::of_data(const Secret& data_secret) {
   return {hkdf(view(data_secret), {}, "rayo data header 1"), hkdf(view(data_secret), {}, "rayo data tls 1")};
 }
 
-Secret LinkKeys::tls_key(const Nonce& nonce) const {
-  return hkdf(view(tls_secret), view(nonce), "rayo tls psk 1");
-}
+Secret LinkKeys::tls_key(const Nonce& nonce) const { return hkdf(view(tls_secret), view(nonce), "rayo tls psk 1"); }
 
 base::StatusOr<Secret> secret_from_bytes(std::string_view bytes) {
   Secret secret;

@@ -101,7 +101,8 @@ void ActorClient::link_to_address() {
   wire_.connect(address_, *this);
 }
 
-// It died before it was ever alive. What its constructor threw is the reason of a death; other reasons stand for themselves.
+// It died before it was ever alive. What its constructor threw is the reason of a death; other reasons stand for
+// themselves.
 static ErrorRecord never_started(std::string_view who, const proto::ActorInfo& info) {
   ErrorRecord record = record_of(info.failure());
   if (record.kind != ErrorKind::kTask) return record;
@@ -116,12 +117,17 @@ void ActorClient::on_info(const proto::ActorInfo& info) {
   if (state_ == State::kDead) return;
   if (!info.class_name().empty()) class_name_ = info.class_name();
   switch (info.state()) {
-    case proto::ALIVE: on_alive(info); return;
-    case proto::RESTARTING: end_life(actor_died(who(), info.death()), false); return;
+    case proto::ALIVE:
+      on_alive(info);
+      return;
+    case proto::RESTARTING:
+      end_life(actor_died(who(), info.death()), false);
+      return;
     case proto::DEAD:
       end_life(info.has_failure() ? never_started(who(), info) : actor_died(who(), info.death()), true);
       return;
-    default: return;
+    default:
+      return;
   }
 }
 

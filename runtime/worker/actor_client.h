@@ -1,11 +1,13 @@
-// This process's calls to one actor: where it lives, in which order they leave, what becomes of them when it dies. Decides and
-// does no I/O (CallWire does).
+// This process's calls to one actor: where it lives, in which order they leave, what becomes of them when it dies.
+// Decides and does no I/O (CallWire does).
 //
 // Invariants
-//  1. Calls leave in the order in which they were made; one that waits (arguments, address, room) holds up those behind it.
+//  1. Calls leave in the order in which they were made; one that waits (arguments, address, room) holds up those behind
+//  it.
 //  2. A call that may have been received is never sent again: it ends with a reply, or with the error of what broke.
 //  3. Sequence numbers count from 1 in each incarnation, without gaps over one link.
-//  4. A reply that was sent before the death counts: the end of the link is awaited before the death record is believed.
+//  4. A reply that was sent before the death counts: the end of the link is awaited before the death record is
+//  believed.
 //  5. Every call ends: with the reply, with the death record, with the failure of the start, with a broken connection.
 #pragma once
 
@@ -63,7 +65,7 @@ class ActorClient : public CallOwner {
     kNowhere,  // not placed yet, starting or restarting: calls wait
     kLinking,
     kReady,
-    kLost,     // the link broke and nobody said why yet
+    kLost,  // the link broke and nobody said why yet
     kDead,
   };
 
@@ -96,12 +98,12 @@ class ActorClient : public CallOwner {
   base::TimePoint deadline_ = base::kForever;  // of kLost, or of the last word
   bool pumping_ = false;
   bool parting_ = false;
-  Inner named_;                      // of the constructor
+  Inner named_;  // of the constructor
   uint32_t lives_ended_ = 0;
-  bool ended_ = false;               // this incarnation, so far as told
-  bool for_good_ = false;            // of last_word_: it does not come back
+  bool ended_ = false;                    // this incarnation, so far as told
+  bool for_good_ = false;                 // of last_word_: it does not come back
   std::optional<ErrorRecord> last_word_;  // how it ended, while replies of before may still be in the link
-  ErrorRecord why_;                  // of kLost and kDead
+  ErrorRecord why_;                       // of kLost and kDead
 };
 
 }  // namespace rayo::worker

@@ -1,5 +1,5 @@
-// The actors that this process knows, each with its client, by id. A client is made when a handle first appears and goes when no
-// handle is left and nothing is under way. Under the baton.
+// The actors that this process knows, each with its client, by id. A client is made when a handle first appears and
+// goes when no handle is left and nothing is under way. Under the baton.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,7 @@ class ActorClients {
   // The client of an actor that this process is about to create: the control store is asked once it knows of it.
   ActorClient& create(const ActorId& actor, std::string_view class_name);
   // Of any actor; asks for its address where it was unknown.
-  ActorClient& of(const ActorId& actor) {
-    return last_ && last_->id() == actor ? *last_ : look_up(actor);
-  }
+  ActorClient& of(const ActorId& actor) { return last_ && last_->id() == actor ? *last_ : look_up(actor); }
   ActorClient* find(const ActorId& actor);
   void on_info(const proto::ActorInfo& info);
   // No handle is left: forgets it, unless something is under way. True where it was forgotten.

@@ -9,7 +9,8 @@ constexpr base::Duration kSpaceTimeout = std::chrono::seconds(60);
 }
 
 internal::Bytes ArenaStore::read(int64_t offset, int64_t size) const {
-  if (!view_ || offset < 0 || size < 0 || offset > view_->size_bytes() || size > view_->size_bytes() - offset) return {};
+  if (!view_ || offset < 0 || size < 0 || offset > view_->size_bytes() || size > view_->size_bytes() - offset)
+    return {};
   return view_->read(offset, size);
 }
 

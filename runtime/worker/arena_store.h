@@ -3,7 +3,8 @@
 //   auto place = arena.store(id, bytes);      // create, write, seal: waits for the raylet, so never from the sink
 //   internal::Bytes value = arena.read(offset, size);
 //
-// Under the baton, which store() gives up while it copies. Without an arena (a remote driver, a node with none) has() is false.
+// Under the baton, which store() gives up while it copies. Without an arena (a remote driver, a node with none) has()
+// is false.
 #pragma once
 
 #include <optional>

@@ -12,8 +12,7 @@ class Baton {
  public:
   void lock() {
     uint32_t free = 0;
-    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed))
-      lock_slowly();
+    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) lock_slowly();
   }
   bool try_lock() {
     uint32_t free = 0;

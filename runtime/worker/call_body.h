@@ -1,5 +1,5 @@
-// The body of a call or reply: sections named by the header's flags, in the order refs, ancestors, actors, values, then the
-// arguments or the value. Sections are multiples of 8 bytes. A call without refs and handles has no section at all.
+// The body of a call or reply: sections named by the header's flags, in the order refs, ancestors, actors, values, then
+// the arguments or the value. Sections are multiples of 8 bytes. A call without refs and handles has no section at all.
 //
 //   BodyWriter body;
 //   body.refs(ids, 2);            // two of them are arguments
@@ -58,7 +58,6 @@ struct BodyView {
 // nullopt where the sections do not fit the body.
 std::optional<BodyView> read_body(uint16_t flags, ByteView body);
 
-inline constexpr uint16_t kSectionFlags =
-    rpc::kFlagRefs | rpc::kFlagAncestors | rpc::kFlagActors | rpc::kFlagValues;
+inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagAncestors | rpc::kFlagActors | rpc::kFlagValues;
 
 }  // namespace rayo::worker

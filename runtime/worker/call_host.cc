@@ -74,7 +74,8 @@ void CallHost::on_call(PeerId peer, const rpc::FrameHeader& header, ByteView bod
     auto view = read_body(header.flags, body);
     if (!view) {
       IncomingCall broken{.peer = peer, .header = header};
-      return reply_error(broken, error_record(ErrorKind::kInternal, "a call arrived whose sections do not fit its body"));
+      return reply_error(broken,
+                         error_record(ErrorKind::kInternal, "a call arrived whose sections do not fit its body"));
     }
     refs = take_refs(peer, *view);
   }
@@ -140,7 +141,8 @@ void CallHost::construct() {
   std::optional<ErrorRecord> error;
   internal::Invocation invocation;
   if (!made.function) {
-    error = error_record(ErrorKind::kInvalid, unknown_function(start.spec.constructor()), "run the program that creates it again");
+    error = error_record(ErrorKind::kInvalid, unknown_function(start.spec.constructor()),
+                         "run the program that creates it again");
   } else {
     std::vector<internal::ValueView> values;
     for (const internal::ObjectHandle& ref : start.refs) values.push_back(slot_of(ref).view());
@@ -171,7 +173,8 @@ void CallHost::destroy_actor() {
 
 std::optional<ErrorRecord> CallHost::check(const IncomingCall& call, const Method& method) const {
   const rpc::FrameHeader& header = call.header;
-  if (header.target != 0 && (header.target != base::short_id(hosted_.actor) || header.incarnation != hosted_.incarnation))
+  if (header.target != 0 &&
+      (header.target != base::short_id(hosted_.actor) || header.incarnation != hosted_.incarnation))
     return error_record(ErrorKind::kActorDied, "the call was meant for an actor's earlier life, which has ended");
   if (!method.function)
     return error_record(ErrorKind::kInvalid, unknown_function(header.function),
@@ -219,17 +222,20 @@ void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error
     for (const internal::ObjectHandle& ref : call.refs->arguments)
       if (ref.slot) wires_.table.release(slot_of(ref));
     for (const ObjectId& id : call.refs->named)
-      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0) still_held.push_back(id);
+      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0)
+        still_held.push_back(id);
     const bool actors = !call.refs->actors.empty();
     call.refs.reset();
     // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
-    if (!error && (!still_held.empty() || (actors && wires_.references.dirty()))) return reply_with_refs(call, still_held);
+    if (!error && (!still_held.empty() || (actors && wires_.references.dirty())))
+      return reply_with_refs(call, still_held);
   }
   if (error) return reply_error(call, *error);
-  if (output_.bytes.size() > kInlineValue && output_.refs.empty() && output_.actors.empty() && reply_by_arena(call)) return;
+  if (output_.bytes.size() > kInlineValue && output_.refs.empty() && output_.actors.empty() && reply_by_arena(call))
+    return;
   if (output_.bytes.size() > kMaxResult)
-    return reply_error(call, error_record(ErrorKind::kOutOfMemory,
-                                          base::cat("the result has ", output_.bytes.size(), " bytes; a reply holds ", kMaxResult)));
+    return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output_.bytes.size(),
+                                                                             " bytes; a reply holds ", kMaxResult)));
   if (!output_.refs.empty() || !output_.actors.empty()) return reply_with_refs(call, still_held);
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;

@@ -2,8 +2,8 @@
 //
 //   while (engine.wait_until([&] { return host.has_work(); })) host.run_one();
 //
-// A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1). Under the
-// baton, which user code runs without. on_* come from the sink.
+// A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1).
+// Under the baton, which user code runs without. on_* come from the sink.
 #pragma once
 
 #include <functional>

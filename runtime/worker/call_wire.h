@@ -1,5 +1,5 @@
-// What stands between those who make calls (ActorClient, TaskClient: decisions, no I/O) and the process they live in (sockets,
-// rings, raylet). Both sides are used under the baton only.
+// What stands between those who make calls (ActorClient, TaskClient: decisions, no I/O) and the process they live in
+// (sockets, rings, raylet). Both sides are used under the baton only.
 #pragma once
 
 #include <span>
@@ -15,7 +15,8 @@
 
 namespace rayo::worker {
 
-// Calls in flight to one actor, over which a caller waits (facts_call_path.md: queueing without limit only moves the memory).
+// Calls in flight to one actor, over which a caller waits (facts_call_path.md: queueing without limit only moves the
+// memory).
 inline constexpr uint32_t kWindow = 1024;
 // A ready argument up to this size travels in the call.
 inline constexpr size_t kInlineArgument = 100u << 10;

@@ -29,9 +29,10 @@ constexpr size_t kMaxArguments = 12u << 20;
 
 void check_size(const CallRequest& request) {
   if (request.arguments.size() <= kMaxArguments) return;
-  throw_error(error_record(ErrorKind::kInvalid,
-                           base::cat("the arguments of a call have ", request.arguments.size(), " bytes; it carries ", kMaxArguments),
-                           "rayo::put the large value and pass the ref"));
+  throw_error(error_record(
+      ErrorKind::kInvalid,
+      base::cat("the arguments of a call have ", request.arguments.size(), " bytes; it carries ", kMaxArguments),
+      "rayo::put the large value and pass the ref"));
 }
 
 [[noreturn]] void throw_forked() {
@@ -134,8 +135,10 @@ bool ClusterBackend::get(const ObjectHandle& object, std::chrono::nanoseconds ti
     if (!slot.own) traffic_.references().resolve(slot);
     const base::TimePoint deadline =
         timeout.count() < 0 ? base::kForever : base::deadline_after(traffic_.clock().now(), timeout);
-    const bool done = in_call() ? drive_nested(&slot, [&slot] { return slot.ready(); }, deadline)
-                                : drive([&slot] { return slot.ready(); }, deadline, slot.owner ? slot.owner->link() : kNoPeer);
+    const bool done =
+        in_call() ? drive_nested(
+                        &slot, [&slot] { return slot.ready(); }, deadline)
+                  : drive([&slot] { return slot.ready(); }, deadline, slot.owner ? slot.owner->link() : kNoPeer);
     if (!done) return false;
   }
   read(context, slot.view());
@@ -196,8 +199,10 @@ size_t ClusterBackend::wait(std::span<const ObjectHandle> objects, size_t count,
     const base::TimePoint deadline =
         timeout.count() < 0 ? base::kForever : base::deadline_after(traffic_.clock().now(), timeout);
     auto enough = [&] { return have >= wanted; };
-    if (in_call()) drive_nested(nullptr, enough, deadline);
-    else drive(enough, deadline, kNoPeer);
+    if (in_call())
+      drive_nested(nullptr, enough, deadline);
+    else
+      drive(enough, deadline, kNoPeer);
   }
   ready.assign(objects.size(), false);
   size_t sum = 0;
@@ -212,10 +217,11 @@ void ClusterBackend::wait_for_room(ActorClient& client) {
   const base::TimePoint deadline = base::deadline_after(traffic_.clock().now(), kRoomTimeout);
   const bool done = in_call() ? drive_nested(nullptr, room, deadline) : drive(room, deadline, client.link());
   if (!done)
-    throw_error(error_record(ErrorKind::kBackpressure,
-                             base::cat("actor ", client.who(), " has ", kWindow, " calls of this process under way and ended none for ",
-                                       base::fixed(base::seconds(kRoomTimeout), 0), " s"),
-                             "wait for earlier results before making more calls"));
+    throw_error(error_record(
+        ErrorKind::kBackpressure,
+        base::cat("actor ", client.who(), " has ", kWindow, " calls of this process under way and ended none for ",
+                  base::fixed(base::seconds(kRoomTimeout), 0), " s"),
+        "wait for earlier results before making more calls"));
 }
 
 void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout) {
@@ -224,9 +230,9 @@ void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds time
     ObjectSlot* late = traffic_.table().own(counter);
     if (!late || late->ready()) return;
     CallOwner* owner = late->owner;
-    traffic_.table().fail(*late, error_record(ErrorKind::kTimeout,
-                                              base::cat("no reply within ", base::fixed(base::seconds(timeout), 3), " s",
-                                                        owner ? " from " : "", owner ? owner->who() : "")));
+    traffic_.table().fail(
+        *late, error_record(ErrorKind::kTimeout, base::cat("no reply within ", base::fixed(base::seconds(timeout), 3),
+                                                           " s", owner ? " from " : "", owner ? owner->who() : "")));
     if (owner) owner->answered();
   });
 }
@@ -241,8 +247,10 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
   if (!client.call_now(slot, request)) client.submit(std::make_unique<OutgoingCall>(table, traffic_, slot, request));
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   // One call at a time leaves at once; of many under way each 32 leave together, the rest when somebody waits or soon.
-  if (client.outstanding() <= 1 || traffic_.references().dirty()) traffic_.finish_turn();
-  else traffic_.finish_turn_soon();
+  if (client.outstanding() <= 1 || traffic_.references().dirty())
+    traffic_.finish_turn();
+  else
+    traffic_.finish_turn_soon();
   return slot.handle();
 }
 
@@ -265,7 +273,8 @@ ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHa
   Inner inner;
   inner.refs.assign(inner_refs.begin(), inner_refs.end());
   for (const ObjectHandle& ref : inner_refs) ObjectTable::retain(slot_of(ref));
-  if (!inner_actors.empty()) inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
+  if (!inner_actors.empty())
+    inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
   traffic_.retain_actors(inner_actors);
   ObjectSlot& slot = traffic_.table().mint();
   if (value.size() <= kInlineValue || !traffic_.arena().has()) {
@@ -353,7 +362,8 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
   return spec;
 }
 
-ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) {
+ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view class_name,
+                              const CallRequest& constructor) {
   check_size(constructor);
   Hold hold = enter();
   const auto minted = base::random_id<ActorId>();
@@ -366,7 +376,8 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
   named.refs.assign(constructor.refs.begin(), constructor.refs.end());
   named.refs.insert(named.refs.end(), constructor.inner_refs.begin(), constructor.inner_refs.end());
   for (const ObjectHandle& ref : named.refs) ObjectTable::retain(slot_of(ref));
-  named.actors = std::make_unique<std::vector<ActorId>>(constructor.inner_actors.begin(), constructor.inner_actors.end());
+  named.actors =
+      std::make_unique<std::vector<ActorId>>(constructor.inner_actors.begin(), constructor.inner_actors.end());
   traffic_.retain_actors(constructor.inner_actors);
   ActorClient& client = traffic_.actors().create(minted, class_name);
   client.keep_until_started(std::move(named));

@@ -1,5 +1,5 @@
-// The public API's calls on a cluster: what internal::Backend promises, over Traffic. Takes the baton, does one thing, lets out
-// what was put off. Errors are thrown here and nowhere below.
+// The public API's calls on a cluster: what internal::Backend promises, over Traffic. Takes the baton, does one thing,
+// lets out what was put off. Errors are thrown here and nowhere below.
 //
 // Any thread of the user; in a child of the user's fork every function throws (or, for handles, does nothing).
 #pragma once
@@ -32,7 +32,8 @@ class ClusterBackend : public internal::Backend {
 
   internal::ObjectHandle call(const ActorId& actor, const internal::CallRequest& request) override;
   internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
-  ActorId spawn(const ActorOptions& options, std::string_view class_name, const internal::CallRequest& constructor) override;
+  ActorId spawn(const ActorOptions& options, std::string_view class_name,
+                const internal::CallRequest& constructor) override;
   internal::ObjectHandle put(internal::Bytes value, std::span<const internal::ObjectHandle> inner_refs,
                              std::span<const ActorId> inner_actors) override;
   bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
@@ -64,7 +65,8 @@ class ClusterBackend : public internal::Backend {
   bool drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline);
   bool in_call() const;
   void lend(bool take_back);
-  proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name, const internal::CallRequest& constructor);
+  proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name,
+                           const internal::CallRequest& constructor);
   // The raylet's answer, or its failure thrown.
   proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout);
   [[noreturn]] void refuse_closed() const;

@@ -69,7 +69,8 @@ bool same_demand(const TaskOptions& a, const TaskOptions& b) {
   if (a.node != b.node || a.node_soft != b.node_soft || a.schedule_timeout != b.schedule_timeout) return false;
   if (x.custom != y.custom || a.labels.size() != b.labels.size()) return false;
   for (size_t i = 0; i < a.labels.size(); ++i)
-    if (a.labels[i].key != b.labels[i].key || a.labels[i].values != b.labels[i].values || a.labels[i].negate != b.labels[i].negate)
+    if (a.labels[i].key != b.labels[i].key || a.labels[i].values != b.labels[i].values ||
+        a.labels[i].negate != b.labels[i].negate)
       return false;
   return true;
 }

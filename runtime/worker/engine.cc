@@ -67,8 +67,7 @@ void Engine::Parts::note_core() {
 bool Engine::Parts::spin(PeerId peer) {
   note_core();
   const int theirs = peers.core_of(peer != kNoPeer ? peer : peers.last_heard());
-  if (theirs < 0 || theirs == static_cast<int>(doorbell.page().core.load(std::memory_order_relaxed)))
-    return false;
+  if (theirs < 0 || theirs == static_cast<int>(doorbell.page().core.load(std::memory_order_relaxed))) return false;
   std::chrono::steady_clock::time_point end{};
   for (uint32_t i = 1;; ++i) {
     if (anything()) return true;
@@ -114,11 +113,9 @@ void Engine::Parts::sleep(base::TimePoint deadline) {
   }
   if (count <= 0) return;
   const auto brought = std::span(events).first(static_cast<size_t>(count));
-  const bool rung = std::any_of(brought.begin(), brought.end(), [](const epoll_event& event) {
-    return event.data.u64 == PeerTable::kBellEvent;
-  });
-  if (rung && !doorbell.any(peers.words()))
-    peers.scan_rings(false);  // somebody cleared the bits of the one that rang
+  const bool rung = std::any_of(brought.begin(), brought.end(),
+                                [](const epoll_event& event) { return event.data.u64 == PeerTable::kBellEvent; });
+  if (rung && !doorbell.any(peers.words())) peers.scan_rings(false);  // somebody cleared the bits of the one that rang
   peers.read_sockets(brought);
   if (!waiters.empty()) waiters.wake_ready();
 }
@@ -161,8 +158,7 @@ bool Engine::Parts::wait_behind(bool (*ready)(void*), void* context, base::TimeP
     baton.lock();
   }
   waiters.remove(self);
-  if (done && !driving)
-    waiters.wake_first();  // the role may have been offered to this thread, which does not take it
+  if (done && !driving) waiters.wake_first();  // the role may have been offered to this thread, which does not take it
   return done;
 }
 
@@ -192,9 +188,7 @@ Engine::Engine(Sink& sink, rpc::Doorbell doorbell, const base::Clock& clock)
 
 rpc::Doorbell& Engine::doorbell() { return parts_->doorbell; }
 
-base::StatusOr<PeerId> Engine::add_ring_peer(RingLink link) {
-  return parts_->peers.add_ring(std::move(link));
-}
+base::StatusOr<PeerId> Engine::add_ring_peer(RingLink link) { return parts_->peers.add_ring(std::move(link)); }
 base::StatusOr<PeerId> Engine::add_tcp_peer(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls) {
   return parts_->peers.add_tcp(std::move(socket), std::move(tls));
 }
@@ -220,9 +214,7 @@ void Engine::flush() {
 }
 
 size_t Engine::backlog(PeerId peer) const { return parts_->peers.backlog(peer); }
-base::TimePoint Engine::last_used(PeerId peer) const {
-  return parts_->peers.last_used(peer, parts_->clock.now());
-}
+base::TimePoint Engine::last_used(PeerId peer) const { return parts_->peers.last_used(peer, parts_->clock.now()); }
 
 base::Status Engine::attach_raylet(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls) {
   return parts_->peers.attach_raylet(std::move(socket), std::move(tls));

@@ -138,9 +138,8 @@ class Engine {
   template <class Ready>
   bool wait_until(Ready&& ready, base::TimePoint deadline = base::kForever, PeerId peer = kNoPeer) {
     if (ready()) return true;
-    return wait(
-        [](void* context) -> bool { return (*static_cast<std::remove_reference_t<Ready>*>(context))(); },
-        const_cast<void*>(static_cast<const void*>(&ready)), deadline, peer);
+    return wait([](void* context) -> bool { return (*static_cast<std::remove_reference_t<Ready>*>(context))(); },
+                const_cast<void*>(static_cast<const void*>(&ready)), deadline, peer);
   }
   // Polls once without waiting: for a thread that has calls to run and wants the newest state between two of
   // them.

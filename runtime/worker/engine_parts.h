@@ -14,15 +14,13 @@
 namespace rayo::worker {
 
 // Numbers of the engine, each with its reason.
-inline constexpr auto kSpin =
-    std::chrono::microseconds(5);  // longer ones lose more on a shared core than they win
-inline constexpr auto kNet =
-    std::chrono::milliseconds(100);  // the longest sleep while anything is outstanding
+inline constexpr auto kSpin = std::chrono::microseconds(5);    // longer ones lose more on a shared core than they win
+inline constexpr auto kNet = std::chrono::milliseconds(100);   // the longest sleep while anything is outstanding
 inline constexpr auto kLook = std::chrono::microseconds(100);  // at sockets and deadlines, between user calls
 inline constexpr uint32_t kTurnsPerLook = 64;                  // the same while rings keep a thread busy
-inline constexpr uint32_t kRunsPerTurn = 32;  // user calls in a row between two looks at the rings
-inline constexpr auto kTick =
-    std::chrono::milliseconds(2);  // until sockets are watched again; between batches of posts
+inline constexpr uint32_t kRunsPerTurn = 32;                   // user calls in a row between two looks at the rings
+// Until sockets are watched again; between batches of posts.
+inline constexpr auto kTick = std::chrono::milliseconds(2);
 // Turns in a row before the baton is offered to others: a peer that rings without end must not keep it.
 inline constexpr int kTurnsInARow = 16;
 

@@ -40,15 +40,22 @@ void set_death(proto::DeathRecord* out, const DeathRecord& death) {
 std::string sentence(const proto::DeathRecord& death) {
   if (!death.text().empty()) return death.text();
   switch (death.kind()) {
-    case proto::EXIT: return base::cat("its process ended with exit code ", death.exit_code());
+    case proto::EXIT:
+      return base::cat("its process ended with exit code ", death.exit_code());
     case proto::SIGNAL:
       return base::cat("its process was ended by signal ", death.signal(), " (", ::strsignal(death.signal()), ")");
-    case proto::OUT_OF_MEMORY: return "its process was ended for lack of memory";
-    case proto::NODE_LOST: return "its node was lost";
-    case proto::KILLED: return "it was killed by rayo::kill";
-    case proto::DRIVER_GONE: return "the program that created it ended";
-    case proto::OUT_OF_SCOPE: return "its last handle was dropped";
-    default: return "its process ended";
+    case proto::OUT_OF_MEMORY:
+      return "its process was ended for lack of memory";
+    case proto::NODE_LOST:
+      return "its node was lost";
+    case proto::KILLED:
+      return "it was killed by rayo::kill";
+    case proto::DRIVER_GONE:
+      return "the program that created it ended";
+    case proto::OUT_OF_SCOPE:
+      return "its last handle was dropped";
+    default:
+      return "its process ended";
   }
 }
 
@@ -68,17 +75,28 @@ ErrorRecord record_of(const proto::Failure& failure) {
 ErrorRecord record_of(const base::Status& status) {
   ErrorRecord record;
   switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded: record.kind = ErrorKind::kTimeout; break;
-    case absl::StatusCode::kCancelled: record.kind = ErrorKind::kCancelled; break;
-    case absl::StatusCode::kResourceExhausted: record.kind = ErrorKind::kBackpressure; break;
+    case absl::StatusCode::kDeadlineExceeded:
+      record.kind = ErrorKind::kTimeout;
+      break;
+    case absl::StatusCode::kCancelled:
+      record.kind = ErrorKind::kCancelled;
+      break;
+    case absl::StatusCode::kResourceExhausted:
+      record.kind = ErrorKind::kBackpressure;
+      break;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kFailedPrecondition: record.kind = ErrorKind::kInvalid; break;
+    case absl::StatusCode::kFailedPrecondition:
+      record.kind = ErrorKind::kInvalid;
+      break;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated: record.kind = ErrorKind::kUnavailable; break;
-    default: record.kind = ErrorKind::kInternal;
+    case absl::StatusCode::kUnauthenticated:
+      record.kind = ErrorKind::kUnavailable;
+      break;
+    default:
+      record.kind = ErrorKind::kInternal;
   }
   record.text = base::message(status);
   record.next_step = base::next_step(status);

@@ -1,5 +1,5 @@
-// Errors cross wires as proto::Failure and reach users as rayo::ErrorRecord; the kinds have the same numbers on both sides.
-// Pure functions, any thread.
+// Errors cross wires as proto::Failure and reach users as rayo::ErrorRecord; the kinds have the same numbers on both
+// sides. Pure functions, any thread.
 #pragma once
 
 #include <string>

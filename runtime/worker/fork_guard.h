@@ -1,10 +1,9 @@
-// Knows whether this process is a child that the user forked from one that uses Rayo: a page that the kernel wipes at fork. One
-// load a question; any thread.
+// Knows whether this process is a child that the user forked from one that uses Rayo: a page that the kernel wipes at
+// fork. One load a question; any thread.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <atomic>
+#include <sys/mman.h>
 
 namespace rayo::worker {
 

@@ -1,13 +1,12 @@
 #include "runtime/worker/hello.h"
 
+#include <algorithm>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-#include <algorithm>
-#include <filesystem>
 
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
@@ -28,7 +27,8 @@ constexpr int64_t kPackageChunk = 1 << 20;
 base::TimePoint in(base::Duration span) { return base::deadline_after(base::system_clock().now(), span); }
 
 base::Status status_of(const proto::Failure& failure) {
-  const auto code = failure.kind() == proto::INVALID ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
+  const auto code =
+      failure.kind() == proto::INVALID ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable;
   return base::failed(code, failure.text(), failure.next_step());
 }
 
@@ -77,7 +77,8 @@ base::StatusOr<Welcome> say_hello(RayletSocket& raylet, const proto::Hello& hell
   RAYO_ASSIGN_OR_RETURN(ReceivedFrame frame, raylet.receive(in(kHelloTimeout)));
   if (const proto::Failure* failure = failure_in(frame.message)) return status_of(*failure);
   if (!frame.message.has_hello_reply())
-    return base::failed(absl::StatusCode::kUnavailable, "the raylet did not answer the hello", "use programs of one version");
+    return base::failed(absl::StatusCode::kUnavailable, "the raylet did not answer the hello",
+                        "use programs of one version");
   return Welcome{std::move(*frame.message.mutable_hello_reply()), std::move(frame.fds)};
 }
 
@@ -133,7 +134,8 @@ base::StatusOr<PackageId> offer_program(RayletSocket& raylet) {
     RAYO_RETURN_IF_ERROR(raylet.send(3, message, {&fd, 1}));
   }
   RAYO_ASSIGN_OR_RETURN(needed, package_needed(raylet));
-  if (needed) return base::failed(absl::StatusCode::kUnavailable, "the raylet did not take this program", "see the raylet's log");
+  if (needed)
+    return base::failed(absl::StatusCode::kUnavailable, "the raylet did not take this program", "see the raylet's log");
   return package;
 }
 

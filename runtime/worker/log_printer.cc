@@ -1,10 +1,9 @@
 #include "runtime/worker/log_printer.h"
 
+#include <cstdio>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 #include "runtime/base/text.h"
 
@@ -34,7 +33,8 @@ void LogPrinter::print(const proto::LogLines& lines) {
   std::string text;
   const std::string prefix = base::cat("(", lines.source(), " pid=", lines.pid(), ", node=", lines.node(), ") ");
   for (const std::string& line : lines.lines()) base::append(text, base::cat(prefix, line, "\n"));
-  if (lines.dropped() > 0) base::append(text, base::cat(prefix, "... ", lines.dropped(), " lines more were left out\n"));
+  if (lines.dropped() > 0)
+    base::append(text, base::cat(prefix, "... ", lines.dropped(), " lines more were left out\n"));
   add(lines.error(), text);
 }
 

@@ -1,5 +1,6 @@
-// Prints what workers wrote on the driver's own stdout and stderr: "(Counter pid=4711, node=alpha) text". On a thread of its own,
-// since a terminal may be slow and the baton is held where the lines arrive. At most kPending bytes wait; more is dropped and said.
+// Prints what workers wrote on the driver's own stdout and stderr: "(Counter pid=4711, node=alpha) text". On a thread
+// of its own, since a terminal may be slow and the baton is held where the lines arrive. At most kPending bytes wait;
+// more is dropped and said.
 #pragma once
 
 #include <condition_variable>

@@ -99,11 +99,14 @@ bool Mailbox::remove(PeerId peer, uint64_t call_id, IncomingCall& out) {
   }
   if (found) return true;
   auto& waiting = blocked_[peer];
-  auto at = std::find_if(waiting.begin(), waiting.end(), [&](const IncomingCall& each) { return each.header.call_id == call_id; });
+  auto at = std::find_if(waiting.begin(), waiting.end(),
+                         [&](const IncomingCall& each) { return each.header.call_id == call_id; });
   out = std::move(*at);
   waiting.erase(at);
-  if (waiting.empty()) blocked_.erase(peer);
-  else unblock(peer);
+  if (waiting.empty())
+    blocked_.erase(peer);
+  else
+    unblock(peer);
   --size_;
   return true;
 }

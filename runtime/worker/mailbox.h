@@ -1,6 +1,6 @@
-// The calls that reached this process and have not started. They start in the order in which they came; one whose arguments are
-// still on their way holds up those of its own peer behind it, and nobody else (so that an actor cannot wait for itself through
-// two callers).
+// The calls that reached this process and have not started. They start in the order in which they came; one whose
+// arguments are still on their way holds up those of its own peer behind it, and nobody else (so that an actor cannot
+// wait for itself through two callers).
 //
 //   mailbox.push(peer, header, body, nullptr);
 //   IncomingCall call;

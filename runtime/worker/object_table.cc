@@ -99,8 +99,7 @@ void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   settle(slot, ObjectState::kValue, std::move(inner));
 }
 
-void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value,
-                                  Inner inner) {
+void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   if (slot.ready()) return;
   slot.in_arena = true;
   slot.data = value.data();

@@ -1,5 +1,6 @@
-// Every object that this process knows: results of its calls, what it put, and ids that reached it from elsewhere. A slot is found
-// from a call's reply in O(1) (its number is the call id), a call allocates nothing, and handles are counted without the baton.
+// Every object that this process knows: results of its calls, what it put, and ids that reached it from elsewhere. A
+// slot is found from a call's reply in O(1) (its number is the call id), a call allocates nothing, and handles are
+// counted without the baton.
 //
 // Invariants
 //  1. A slot's memory is never given back while the table lives: a late release of a reused slot is harmless.
@@ -29,7 +30,8 @@ class CallOwner;  // who will answer: an ActorClient or a leased worker (call_wi
 
 enum class ObjectState : uint8_t { kFree, kPending, kValue, kFailed };
 
-// What happens, once and under the baton, when a slot is filled. Embedded in its owner, so that waiting allocates nothing.
+// What happens, once and under the baton, when a slot is filled. Embedded in its owner, so that waiting allocates
+// nothing.
 struct ReadyHook {
   ReadyHook* next = nullptr;
   void (*ready)(ReadyHook& hook) = nullptr;
@@ -39,11 +41,11 @@ struct ObjectSlot {
   std::atomic<ObjectState> state{ObjectState::kFree};
   std::atomic<bool> release_queued{false};
   std::atomic<bool> shared{false};  // others know of it: freeing it is told to the raylet
-  bool own = false;         // minted here
-  bool call = false;        // an outstanding call (or a resolve) will fill it
-  bool exported = false;    // own, and its id left this process: the home must know it
-  bool in_arena = false;    // `data` lies in the arena
-  bool pinned = false;      // ... and the raylet keeps it there until it is told to let go
+  bool own = false;                 // minted here
+  bool call = false;                // an outstanding call (or a resolve) will fill it
+  bool exported = false;            // own, and its id left this process: the home must know it
+  bool in_arena = false;            // `data` lies in the arena
+  bool pinned = false;              // ... and the raylet keeps it there until it is told to let go
   std::atomic<uint32_t> handles{0};
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -51,9 +53,10 @@ struct ObjectSlot {
   const std::byte* data = nullptr;
   std::array<std::byte, 40> small;
   ObjectId id;
-  CallOwner* owner = nullptr;      // of an outstanding call
+  CallOwner* owner = nullptr;  // of an outstanding call
   std::unique_ptr<ErrorRecord> error;
-  std::vector<internal::ObjectHandle> inner;  // counted: while pending the refs that the call named, then those inside the value
+  std::vector<internal::ObjectHandle>
+      inner;  // counted: while pending the refs that the call named, then those inside the value
   std::unique_ptr<std::vector<ActorId>> actors;  // counted like `inner`
   ReadyHook* hooks = nullptr;
   ObjectSlot* next_free = nullptr;

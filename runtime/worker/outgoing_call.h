@@ -1,5 +1,5 @@
-// A call that cannot leave at once: it waits for its arguments, for its actor's address, or for room. It holds counted handles of
-// every object that it names. Under the baton.
+// A call that cannot leave at once: it waits for its arguments, for its actor's address, or for room. It holds counted
+// handles of every object that it names. Under the baton.
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ struct OutgoingCall {
   OutgoingCall(const OutgoingCall&) = delete;
   OutgoingCall& operator=(const OutgoingCall&) = delete;
 
-  // Counts the argument refs that this process itself will know soon (results of its own calls) and asks to be told: `changed`
-  // is called each time when none is left.
+  // Counts the argument refs that this process itself will know soon (results of its own calls) and asks to be told:
+  // `changed` is called each time when none is left.
   void await_arguments(std::function<void()> changed);
   bool ready() const { return unready_ == 0; }
   // The first argument that is an error: the call fails with it and is never sent.
   const ErrorRecord* failed_argument() const;
 
-  // Sends it: small ready arguments in the frame, others by their ids. `header` has target, incarnation and sequence. False: the
-  // wire did not take it, nothing happened.
+  // Sends it: small ready arguments in the frame, others by their ids. `header` has target, incarnation and sequence.
+  // False: the wire did not take it, nothing happened.
   bool send(PeerId peer, rpc::FrameHeader header);
 
   ObjectTable& table;
@@ -34,7 +34,7 @@ struct OutgoingCall {
   const uint64_t function;
   const uint64_t timeout_us;
   std::vector<std::byte> arguments;
-  std::vector<internal::ObjectHandle> refs;   // argument_count arguments, then those inside values
+  std::vector<internal::ObjectHandle> refs;  // argument_count arguments, then those inside values
   size_t argument_count = 0;
   std::vector<ActorId> actors;
 

@@ -15,17 +15,13 @@ constexpr uint32_t kPublishFrames = 32;
 constexpr size_t kFlushBytes = 64u << 10;
 
 base::Status broken_ring() {
-  return base::failed(absl::StatusCode::kDataLoss,
-                      "the peer broke the protocol of its ring; it is treated as dead");
+  return base::failed(absl::StatusCode::kDataLoss, "the peer broke the protocol of its ring; it is treated as dead");
 }
 
 }  // namespace
 
 PeerTable::PeerTable(Sink& sink, rpc::Doorbell& bell)
-    : sink_(sink),
-      bell_(bell),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      sockets_(::epoll_create1(EPOLL_CLOEXEC)) {
+    : sink_(sink), bell_(bell), epoll_(::epoll_create1(EPOLL_CLOEXEC)), sockets_(::epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;  // the eventfd is never read
   event.data.u64 = kBellEvent;
@@ -168,8 +164,7 @@ void PeerTable::flush_slot(Slot& slot, size_t index) {
     if (slot.ring->wants_kick()) kicks_.push_back(peer);
     if (slot.ring->broken()) fail(peer, broken_ring());
     if (slot.ring->flooded())
-      fail(peer,
-           base::failed(absl::StatusCode::kResourceExhausted, "the peer reads nothing of what it is sent"));
+      fail(peer, base::failed(absl::StatusCode::kResourceExhausted, "the peer reads nothing of what it is sent"));
     return;
   }
   base::Status flushed = slot.socket->flush();
@@ -265,8 +260,7 @@ void PeerTable::read_ring(PeerId peer) {
     sink_.on_frame(peer, header, body);
     return slot->ring.get() == &ring;
   };
-  const bool closed =
-      ring.closed();  // before the last read: what was published before it is still handed over
+  const bool closed = ring.closed();  // before the last read: what was published before it is still handed over
   ring.receive(scratch_, hand_over);
   if (slot->ring.get() != &ring) return;
   last_heard_ = peer;
@@ -305,12 +299,11 @@ void PeerTable::read_socket(PeerId peer, uint32_t events) {
   rpc::SocketChannel& socket = *slot->socket;
   if ((events & EPOLLOUT) != 0) flush_slot(*slot, (peer & 0xffffffff) - 1);
   if ((events & ~EPOLLOUT) == 0) return;
-  base::Status read =
-      socket.on_readable([&](const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>&) {
-        if (slot->socket.get() != &socket) return;
-        ++slot->frames;
-        sink_.on_frame(peer, header, body);
-      });
+  base::Status read = socket.on_readable([&](const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>&) {
+    if (slot->socket.get() != &socket) return;
+    ++slot->frames;
+    sink_.on_frame(peer, header, body);
+  });
   if (slot->socket.get() != &socket) return;
   last_heard_ = peer;
   if (socket.backlog() != 0) mark_dirty(*slot, (peer & 0xffffffff) - 1);  // TLS answers while it reads
@@ -321,14 +314,13 @@ void PeerTable::read_raylet(uint32_t events) {
   if (!raylet_) return;
   if ((events & EPOLLOUT) != 0) flush_raylet();
   rpc::SocketChannel* link = raylet_.get();
-  base::Status read =
-      link->on_readable([&](const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
-        // What a peer wrote before it died comes before the raylet's word of its death, and its ring's end
-        // before
-        // the raylet gives its bit to another.
-        poll_rings();
-        sink_.on_raylet_frame(header, body, fds);
-      });
+  base::Status read = link->on_readable([&](const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
+    // What a peer wrote before it died comes before the raylet's word of its death, and its ring's end
+    // before
+    // the raylet gives its bit to another.
+    poll_rings();
+    sink_.on_raylet_frame(header, body, fds);
+  });
   if (read.ok() || raylet_.get() != link) return;
   unwatch(link->fd());
   dead_sockets_.push_back(std::move(raylet_));

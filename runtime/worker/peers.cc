@@ -1,9 +1,8 @@
 #include "runtime/worker/peers.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <signal.h>
-
-#include <algorithm>
 
 #include "runtime/base/text.h"
 #include "runtime/rpc/data_header.h"
@@ -60,7 +59,8 @@ void Peers::on_answer(const ProcessId& process, RayletLink::Answer& answer, std:
 
 base::StatusOr<PeerId> Peers::add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds) {
   if (fds.size() != 4)
-    return base::failed(absl::StatusCode::kInternal, base::cat("a ring came with ", fds.size(), " descriptors instead of 4"));
+    return base::failed(absl::StatusCode::kInternal,
+                        base::cat("a ring came with ", fds.size(), " descriptors instead of 4"));
   RingLink ring;
   ring.memory = std::move(fds[0]);
   ring.first = link.first();
@@ -109,7 +109,8 @@ void Peers::on_closed(PeerId peer) {
   if (entry.link != peer) return;
   entry.link = kNoPeer;
   for (CallOwner* owner : std::vector<CallOwner*>(entry.owners)) owner->link_lost();
-  if (auto left = entries_.find(process); left != entries_.end() && left->second.owners.empty() && !left->second.connecting)
+  if (auto left = entries_.find(process);
+      left != entries_.end() && left->second.owners.empty() && !left->second.connecting)
     entries_.erase(left);
 }
 
@@ -123,7 +124,8 @@ struct Peers::Dialled : Posted {
   static void done(Posted* posted);
 };
 
-// A name may have to be looked up and a SYN may wait for seconds: on a thread of its own, which lives as long as that takes.
+// A name may have to be looked up and a SYN may wait for seconds: on a thread of its own, which lives as long as that
+// takes.
 void Peers::dial(const proto::ProcessAddress& address) {
   auto* dialled = new Dialled;
   dialled->peers = this;
@@ -143,7 +145,8 @@ void Peers::dial(const proto::ProcessAddress& address) {
     const auto bytes = rpc::encode(header);
     if (dialled->socket.ok() &&
         ::send(dialled->socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
-      dialled->socket = base::failed(absl::StatusCode::kUnavailable, base::cat("the connection to ", host_port, " broke"));
+      dialled->socket =
+          base::failed(absl::StatusCode::kUnavailable, base::cat("the connection to ", host_port, " broke"));
     engine_.post(dialled);
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -176,7 +179,8 @@ void Peers::on_introduction(PeerId peer, Bytes body) {
   if (!caller.ParseFromArray(body.data(), static_cast<int>(body.size()))) return;
   const auto process = id_of<ProcessId>(caller.process());
   for (auto at = callers_.begin(); at != callers_.end();) {
-    const bool older = at->first != peer && !by_peer_.contains(at->first) && id_of<ProcessId>(at->second.process()) == process;
+    const bool older =
+        at->first != peer && !by_peer_.contains(at->first) && id_of<ProcessId>(at->second.process()) == process;
     if (older) engine_.close(at->first);
     at = older ? callers_.erase(at) : std::next(at);
   }

@@ -1,5 +1,5 @@
-// The ways from this process to others: one link for each, made when it is first wanted (a ring by the raylet, TCP to another
-// node), shared by every actor client and lease that reaches that process, and by what reaches us from there.
+// The ways from this process to others: one link for each, made when it is first wanted (a ring by the raylet, TCP to
+// another node), shared by every actor client and lease that reaches that process, and by what reaches us from there.
 //
 // Owners that share a process are told together when its link breaks or its end is known. Everything under the baton.
 #pragma once
@@ -38,8 +38,8 @@ class Peers {
   // From the raylet: the other side wanted the link, or came in from another node.
   void on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds);
-  // The first frame of a connection from another node says who it is. An older one of the same process is closed, so that no
-  // call of it can start after one that was made later.
+  // The first frame of a connection from another node says who it is. An older one of the same process is closed, so
+  // that no call of it can start after one that was made later.
   void on_introduction(PeerId peer, Bytes body);
   // Nil where nobody said.
   proto::ProcessAddress address_of(PeerId peer) const;

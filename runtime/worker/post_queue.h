@@ -14,8 +14,7 @@ class PostQueue {
   // Any thread.
   void push(Posted* item) {
     item->next = head_.load(std::memory_order_relaxed);
-    while (!head_.compare_exchange_weak(item->next, item, std::memory_order_seq_cst,
-                                        std::memory_order_relaxed)) {
+    while (!head_.compare_exchange_weak(item->next, item, std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
   }
   bool empty() const { return head_.load(std::memory_order_seq_cst) == nullptr; }

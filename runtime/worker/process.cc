@@ -1,10 +1,9 @@
 // The parts list of a driver and of a worker.
 #include "runtime/worker/process.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
+#include <unistd.h>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/pid_file.h"
@@ -53,13 +52,16 @@ struct Parts {
       : traffic(identity, std::move(doorbell), base::system_clock(), std::move(events)),
         chain(base::short_id(identity.process), traffic.host(), traffic.table(), traffic),
         backend(traffic, chain, std::move(self)) {
-    traffic.events().on_probe = [this](PeerId peer, uint64_t call_id, ByteView body) { chain.on_probe(peer, call_id, body); };
+    traffic.events().on_probe = [this](PeerId peer, uint64_t call_id, ByteView body) {
+      chain.on_probe(peer, call_id, body);
+    };
   }
   base::Status start(RayletSocket raylet, Welcome welcome) {
     {
       std::lock_guard hold(traffic.engine().baton());
       if (welcome.reply.arena_bytes() > 0 && !welcome.fds.empty()) {
-        RAYO_ASSIGN_OR_RETURN(auto arena, object_store::ArenaView::open(std::move(welcome.fds[0]), welcome.reply.arena_bytes()));
+        RAYO_ASSIGN_OR_RETURN(auto arena,
+                              object_store::ArenaView::open(std::move(welcome.fds[0]), welcome.reply.arena_bytes()));
         traffic.arena().open(std::move(arena));
       }
       auto tls = raylet.take_tls();
@@ -82,7 +84,9 @@ class Driver final : public Process {
   }
   ~Driver() override { shutdown(); }
 
-  base::Status start(RayletSocket raylet, Welcome welcome) { return parts_.start(std::move(raylet), std::move(welcome)); }
+  base::Status start(RayletSocket raylet, Welcome welcome) {
+    return parts_.start(std::move(raylet), std::move(welcome));
+  }
   internal::Backend& backend() override { return parts_.backend; }
 
   void shutdown() override {
@@ -144,7 +148,8 @@ class Worker {
  private:
   // Calls that stand ready run one after another; every now and then what they sent leaves and what came is looked at.
   void run_some() {
-    for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().has_work(); ++i) parts_.traffic.host().run_one();
+    for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().has_work(); ++i)
+      parts_.traffic.host().run_one();
     if (!parts_.traffic.host().has_work()) return;  // the outer loop lets everything out before it waits
     parts_.traffic.finish_turn();
     parts_.traffic.engine().poll();
@@ -163,7 +168,8 @@ class Worker {
   bool exit_ = false;
 };
 
-[[noreturn]] void serve_on(RayletSocket raylet, const ProcessId& process, const std::vector<std::string>& arguments, Publish publish) {
+[[noreturn]] void serve_on(RayletSocket raylet, const ProcessId& process, const std::vector<std::string>& arguments,
+                           Publish publish) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   rpc::Doorbell doorbell = or_give_up(rpc::Doorbell::create());
   Welcome welcome = or_give_up(say_hello(raylet, make_hello(proto::WORKER, process, arguments), &doorbell));
@@ -205,7 +211,8 @@ base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& ta
 void serve(const std::vector<std::string>& arguments, Publish publish) {
   auto process = ProcessId::from_hex(variable(worker_environment::kProcess));
   if (!process)
-    give_up(base::failed(absl::StatusCode::kInvalidArgument, base::cat(worker_environment::kProcess, " is not a process id")));
+    give_up(base::failed(absl::StatusCode::kInvalidArgument,
+                         base::cat(worker_environment::kProcess, " is not a process id")));
   RayletSocket raylet = or_give_up(RayletSocket::open(variable(worker_environment::kSocket)));
   if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
     serve_on(std::move(raylet), *process, arguments, publish);

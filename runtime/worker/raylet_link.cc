@@ -55,8 +55,9 @@ bool RayletLink::on_answer(uint64_t call_id, proto::ToWorker& message, std::vect
 }
 
 void RayletLink::on_closed(const base::Status& why) {
-  closed_ = base::failed(absl::StatusCode::kUnavailable, base::cat("the raylet of this node is gone: ", base::message(why)),
-                         "`rayo status` shows the cluster's nodes; `rayo start` starts one here");
+  closed_ =
+      base::failed(absl::StatusCode::kUnavailable, base::cat("the raylet of this node is gone: ", base::message(why)),
+                   "`rayo status` shows the cluster's nodes; `rayo start` starts one here");
   auto open = std::exchange(open_, {});
   std::vector<base::Fd> none;
   for (auto& [call_id, receive] : open) receive(closed_, none);
@@ -65,15 +66,24 @@ void RayletLink::on_closed(const base::Status& why) {
 const proto::Failure* failure_in(const proto::ToWorker& message) {
   using M = proto::ToWorker;
   switch (message.message_case()) {
-    case M::kHelloReply: return message.hello_reply().has_failure() ? &message.hello_reply().failure() : nullptr;
-    case M::kPackageReply: return message.package_reply().has_failure() ? &message.package_reply().failure() : nullptr;
-    case M::kDone: return message.done().has_failure() ? &message.done().failure() : nullptr;
-    case M::kActorReply: return message.actor_reply().has_failure() ? &message.actor_reply().failure() : nullptr;
-    case M::kPeerLink: return message.peer_link().has_failure() ? &message.peer_link().failure() : nullptr;
-    case M::kObjectValue: return message.object_value().has_failure() ? &message.object_value().failure() : nullptr;
-    case M::kObjectSpace: return message.object_space().has_failure() ? &message.object_space().failure() : nullptr;
-    case M::kKeyValueReply: return message.key_value_reply().has_failure() ? &message.key_value_reply().failure() : nullptr;
-    default: return nullptr;
+    case M::kHelloReply:
+      return message.hello_reply().has_failure() ? &message.hello_reply().failure() : nullptr;
+    case M::kPackageReply:
+      return message.package_reply().has_failure() ? &message.package_reply().failure() : nullptr;
+    case M::kDone:
+      return message.done().has_failure() ? &message.done().failure() : nullptr;
+    case M::kActorReply:
+      return message.actor_reply().has_failure() ? &message.actor_reply().failure() : nullptr;
+    case M::kPeerLink:
+      return message.peer_link().has_failure() ? &message.peer_link().failure() : nullptr;
+    case M::kObjectValue:
+      return message.object_value().has_failure() ? &message.object_value().failure() : nullptr;
+    case M::kObjectSpace:
+      return message.object_space().has_failure() ? &message.object_space().failure() : nullptr;
+    case M::kKeyValueReply:
+      return message.key_value_reply().has_failure() ? &message.key_value_reply().failure() : nullptr;
+    default:
+      return nullptr;
   }
 }
 

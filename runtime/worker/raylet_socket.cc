@@ -1,12 +1,11 @@
 #include "runtime/worker/raylet_socket.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "runtime/base/address.h"
 #include "runtime/base/text.h"
@@ -21,7 +20,8 @@ namespace {
 constexpr size_t kMaxFds = 16;
 
 base::Status closed() {
-  return base::failed(absl::StatusCode::kUnavailable, "the raylet closed the connection", "`rayo status` shows whether it runs");
+  return base::failed(absl::StatusCode::kUnavailable, "the raylet closed the connection",
+                      "`rayo status` shows whether it runs");
 }
 
 base::Status wait_readable(int socket, base::TimePoint deadline) {
@@ -30,7 +30,8 @@ base::Status wait_readable(int socket, base::TimePoint deadline) {
     int span = -1;
     if (deadline != base::kForever) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - base::system_clock().now()).count();
-      if (left <= 0) return base::failed(absl::StatusCode::kDeadlineExceeded, "the raylet does not answer", "see `rayo doctor`");
+      if (left <= 0)
+        return base::failed(absl::StatusCode::kDeadlineExceeded, "the raylet does not answer", "see `rayo doctor`");
       span = static_cast<int>(std::min<int64_t>(left, 1 << 30));
     }
     const int ready = ::poll(&entry, 1, span);
@@ -99,7 +100,8 @@ base::StatusOr<RayletSocket> RayletSocket::open(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
-    return base::failed(absl::StatusCode::kInvalidArgument, base::cat("the path of the raylet's socket is too long: ", path),
+    return base::failed(absl::StatusCode::kInvalidArgument,
+                        base::cat("the path of the raylet's socket is too long: ", path),
                         "set RAYO_RUNTIME_DIR to a shorter directory");
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   base::Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -186,7 +188,8 @@ base::StatusOr<ReceivedFrame> RayletSocket::receive(base::TimePoint deadline) {
   std::string body(header.length, '\0');
   RAYO_RETURN_IF_ERROR(read(body.data(), body.size(), frame.fds, deadline));
   if (!frame.message.ParseFromString(body))
-    return base::failed(absl::StatusCode::kUnavailable, "the raylet's answer cannot be read", "use programs of one version");
+    return base::failed(absl::StatusCode::kUnavailable, "the raylet's answer cannot be read",
+                        "use programs of one version");
   frame.call_id = header.call_id;
   return frame;
 }

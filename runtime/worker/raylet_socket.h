@@ -1,6 +1,6 @@
-// The way to the raylet before an engine drives it: the hello of every process, and all that a zygote ever says. Its unix socket, or
-// for a remote driver TCP with TLS. Blocking, one thread, with deadlines; reads exactly one frame at a time, so that what follows
-// is the engine's.
+// The way to the raylet before an engine drives it: the hello of every process, and all that a zygote ever says. Its
+// unix socket, or for a remote driver TCP with TLS. Blocking, one thread, with deadlines; reads exactly one frame at a
+// time, so that what follows is the engine's.
 //
 //   auto raylet = RayletSocket::open(path);
 //   raylet->send(1, message, fds);  auto answer = raylet->receive(deadline);
@@ -32,7 +32,8 @@ class RayletSocket {
   // Unavailable: nobody listens there, with what to do next.
   static base::StatusOr<RayletSocket> open(const std::string& path);
   // By any node's published HOST:PORT and the cluster's token. PermissionDenied: the token is another cluster's.
-  static base::StatusOr<RayletSocket> dial(const std::string& host_port, const std::string& token, base::TimePoint deadline);
+  static base::StatusOr<RayletSocket> dial(const std::string& host_port, const std::string& token,
+                                           base::TimePoint deadline);
 
   // Descriptors travel over the unix socket alone.
   base::Status send(uint64_t call_id, const proto::ToRaylet& message, std::span<const int> fds = {});

@@ -83,10 +83,11 @@ void References::ask_for_value(ObjectSlot& slot) {
     const proto::ObjectValue& value = answer->object_value();
     if (!value.in_arena()) return table_->fulfil(slot, std::as_bytes(std::span(value.value())));
     if (!arena_.has())
-      return table_->fail(slot, error_record(ErrorKind::kUnavailable,
-                                             base::cat("object ", slot.id.hex(), " has ", value.size_bytes(),
-                                                       " bytes and lies in an arena, which a remote driver does not have"),
-                                             "run the program on a machine of the cluster, or answer less"));
+      return table_->fail(slot,
+                          error_record(ErrorKind::kUnavailable,
+                                       base::cat("object ", slot.id.hex(), " has ", value.size_bytes(),
+                                                 " bytes and lies in an arena, which a remote driver does not have"),
+                                       "run the program on a machine of the cluster, or answer less"));
     slot.pinned = true;
     table_->fulfil_in_arena(slot, arena_.read(value.offset_bytes(), value.size_bytes()));
   });

@@ -1,6 +1,7 @@
-// What the raylet hears of this process's objects and actor handles: the first and last handle of a foreign object, the value of
-// an own one whose id left the process, and requests for values that lie elsewhere. A value that never leaves the process is
-// never spoken of. Messages are batched until flush(); a handle that comes and goes within a batch is not mentioned.
+// What the raylet hears of this process's objects and actor handles: the first and last handle of a foreign object, the
+// value of an own one whose id left the process, and requests for values that lie elsewhere. A value that never leaves
+// the process is never spoken of. Messages are batched until flush(); a handle that comes and goes within a batch is
+// not mentioned.
 //
 // Everything under the baton.
 #pragma once
@@ -25,7 +26,8 @@ class References : public ObjectObserver {
 
   // A foreign object got its first handle here.
   void hold(ObjectSlot& slot);
-  // The object's id is about to leave this process: an own one is published, now or when it is known, with what is inside it.
+  // The object's id is about to leave this process: an own one is published, now or when it is known, with what is
+  // inside it.
   void share(ObjectSlot& slot);
   // Asks for the value of a foreign object, once.
   void resolve(ObjectSlot& slot);
@@ -45,7 +47,9 @@ class References : public ObjectObserver {
     return found == actors_.end() ? 0 : found->second;
   }
 
-  bool dirty() const { return !held_.empty() || !dropped_.empty() || !actors_held_.empty() || !actors_dropped_.empty(); }
+  bool dirty() const {
+    return !held_.empty() || !dropped_.empty() || !actors_held_.empty() || !actors_dropped_.empty();
+  }
   void flush();
   // Flushes; `known` is called once the homes know of everything that was held up to here.
   void flush_and_confirm(std::function<void()> known);

@@ -82,8 +82,7 @@ void RingPeer::send_in_pieces(const FrameHeader& header, std::span<const Bytes> 
     const std::vector<Bytes>& ranges = cutter.cut(kMaxPiece, size);
     piece.kind = FrameKind::kPiece;
     piece.length = static_cast<uint32_t>(size);
-    piece.flags =
-        static_cast<uint16_t>((header.flags & rpc::kFlagUrgent) | (cutter.more() ? rpc::kFlagMore : 0));
+    piece.flags = static_cast<uint16_t>((header.flags & rpc::kFlagUrgent) | (cutter.more() ? rpc::kFlagMore : 0));
     put(piece, ranges);
   }
 }

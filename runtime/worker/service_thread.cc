@@ -85,8 +85,8 @@ base::Duration Engine::Parts::service_span() {
   if (span < base::Duration::zero() && !driving && sink.outstanding()) span = kNet;
   service.wakes_at = sink.next_deadline();
   if (service.wakes_at == base::kForever) return span;
-  const base::Duration left = std::max<base::Duration>(
-      service.wakes_at - clock.now(), driving ? base::Duration(kTick) : base::Duration::zero());
+  const base::Duration left = std::max<base::Duration>(service.wakes_at - clock.now(),
+                                                       driving ? base::Duration(kTick) : base::Duration::zero());
   return span < base::Duration::zero() ? left : std::min(span, left);
 }
 

@@ -18,7 +18,7 @@ struct TaskClient::Shape {
   uint64_t number = 0;
   TaskOptions options;
   proto::Demand demand;
-  std::string name;       // of the last task
+  std::string name;  // of the last task
   std::deque<std::unique_ptr<OutgoingCall>> queue;
   std::list<std::unique_ptr<OutgoingCall>> blocked;  // wait for their arguments
   std::list<std::unique_ptr<Worker>> workers;
@@ -120,7 +120,8 @@ void TaskClient::submit(const TaskOptions& options, std::string_view name, std::
 }
 
 void TaskClient::unblock(Shape& shape, OutgoingCall* call) {
-  auto at = std::find_if(shape.blocked.begin(), shape.blocked.end(), [&](const auto& each) { return each.get() == call; });
+  auto at =
+      std::find_if(shape.blocked.begin(), shape.blocked.end(), [&](const auto& each) { return each.get() == call; });
   std::unique_ptr<OutgoingCall> ready = std::move(*at);
   shape.blocked.erase(at);
   enqueue(shape, std::move(ready));
@@ -176,7 +177,8 @@ void TaskClient::request(Shape& shape) {
 }
 
 void TaskClient::on_granted(const proto::LeaseGranted& granted) {
-  auto found = std::find_if(shapes_.begin(), shapes_.end(), [&](const auto& each) { return each->number == granted.shape(); });
+  auto found =
+      std::find_if(shapes_.begin(), shapes_.end(), [&](const auto& each) { return each->number == granted.shape(); });
   if (found == shapes_.end()) return;
   Shape& shape = **found;
   if (granted.has_failure()) {
@@ -201,7 +203,8 @@ void TaskClient::became_idle(Worker& worker) {
 
 void TaskClient::remove(Worker& worker, const ErrorRecord* why, bool give_back) {
   Shape& shape = worker.shape_;
-  auto at = std::find_if(shape.workers.begin(), shape.workers.end(), [&](const auto& each) { return each.get() == &worker; });
+  auto at =
+      std::find_if(shape.workers.begin(), shape.workers.end(), [&](const auto& each) { return each.get() == &worker; });
   std::unique_ptr<Worker> gone = std::move(*at);
   shape.workers.erase(at);
   std::erase(shape.idle, &worker);

@@ -1,9 +1,11 @@
-// This process's tasks: for each shape (what they ask of a node) the backlog, and the workers leased for it. A task goes straight
-// to a leased worker; leases stay warm for kWarm and then go back. Decides and does no I/O (CallWire does).
+// This process's tasks: for each shape (what they ask of a node) the backlog, and the workers leased for it. A task
+// goes straight to a leased worker; leases stay warm for kWarm and then go back. Decides and does no I/O (CallWire
+// does).
 //
 // Invariants
 //  1. A worker has at most one task: one that waits for another never has that other one behind it.
-//  2. A task that may have been received is never sent again: it ends with its reply, or with the record of its worker's end.
+//  2. A task that may have been received is never sent again: it ends with its reply, or with the record of its
+//  worker's end.
 //  3. What the raylet was last told of a shape's backlog is never less than half of it, and 0 once it is empty.
 #pragma once
 

@@ -16,9 +16,12 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       arena_(engine_, raylet_),
       references_(raylet_, arena_, identity.node),
       table_(base::short_id(identity.node), base::short_id(identity.process), references_),
-      peers_(engine_, raylet_, {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys}),
+      peers_(engine_, raylet_,
+             {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys}),
       host_({engine_, raylet_, arena_, table_, references_,
-             [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) { send(peer, header, parts); },
+             [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
+               send(peer, header, parts);
+             },
              [this](PeerId peer) { return peers_.address_of(peer); }}),
       actors_(table_, *this),
       tasks_(table_, *this) {
@@ -62,14 +65,19 @@ bool Traffic::send(PeerId peer, const rpc::FrameHeader& header, std::span<const 
 void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
   if (closed_) return;
   switch (header.kind) {
-    case rpc::FrameKind::kCall: return host_.on_call(peer, header, body);
-    case rpc::FrameKind::kReply: return on_reply(peer, header, body);
-    case rpc::FrameKind::kRefsTaken: return host_.on_refs_taken(peer, header.call_id);
-    case rpc::FrameKind::kControl: return peers_.on_introduction(peer, body);
+    case rpc::FrameKind::kCall:
+      return host_.on_call(peer, header, body);
+    case rpc::FrameKind::kReply:
+      return on_reply(peer, header, body);
+    case rpc::FrameKind::kRefsTaken:
+      return host_.on_refs_taken(peer, header.call_id);
+    case rpc::FrameKind::kControl:
+      return peers_.on_introduction(peer, body);
     case rpc::FrameKind::kProbe:
       if (events_.on_probe) events_.on_probe(peer, header.call_id, body);
       return;
-    default: return;  // of a later version
+    default:
+      return;  // of a later version
   }
 }
 
@@ -84,7 +92,8 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     return;
   } else if (header.flags & rpc::kFlagFailure) {
     proto::Failure failure;
-    if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size()))) failure.set_text("a failure that cannot be read");
+    if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size())))
+      failure.set_text("a failure that cannot be read");
     table_.fail(*slot, record_of(failure));
   } else if (header.flags & rpc::kFlagInArena) {
     references_.resolve_result(*slot);
@@ -98,7 +107,8 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
 void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot) {
   auto view = read_body(header.flags, body);
   if (!view) {
-    if (slot) table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
+    if (slot)
+      table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
     return;
   }
   const bool given = view->refs.size() > view->arguments || !view->actors.empty();
@@ -150,13 +160,20 @@ void Traffic::on_raylet_frame(const rpc::FrameHeader& header, Bytes body, std::v
 void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
   using M = proto::ToWorker;
   switch (message.message_case()) {
-    case M::kActor: return actors_.on_info(message.actor());
-    case M::kPeerLink: return peers_.on_link(message.peer_link(), fds);
-    case M::kAcceptedPeer: return peers_.on_accepted(message.accepted_peer(), fds);
-    case M::kPeerGone: return peers_.on_gone(id_of<ProcessId>(message.peer_gone().process()), message.peer_gone().death());
-    case M::kHostActor: return host_.on_host_actor(message.host_actor());
-    case M::kHostTasks: return host_.on_host_tasks(message.host_tasks());
-    case M::kLeaseGranted: return tasks_.on_granted(message.lease_granted());
+    case M::kActor:
+      return actors_.on_info(message.actor());
+    case M::kPeerLink:
+      return peers_.on_link(message.peer_link(), fds);
+    case M::kAcceptedPeer:
+      return peers_.on_accepted(message.accepted_peer(), fds);
+    case M::kPeerGone:
+      return peers_.on_gone(id_of<ProcessId>(message.peer_gone().process()), message.peer_gone().death());
+    case M::kHostActor:
+      return host_.on_host_actor(message.host_actor());
+    case M::kHostTasks:
+      return host_.on_host_tasks(message.host_tasks());
+    case M::kLeaseGranted:
+      return tasks_.on_granted(message.lease_granted());
     case M::kLogLines:
       if (events_.on_log_lines) events_.on_log_lines(message.log_lines());
       return;
@@ -166,7 +183,8 @@ void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
     case M::kExit:
       if (events_.on_exit) events_.on_exit(message.exit().reason());
       return;
-    default: return;  // of a later version
+    default:
+      return;  // of a later version
   }
 }
 

@@ -1,5 +1,6 @@
-// Where frames and news arrive and go to those who deal with them: replies to their slots, calls to the host, the raylet's pushes
-// to actor clients, task client, peers and host. The engine's sink, and the wire of everything here that decides without I/O.
+// Where frames and news arrive and go to those who deal with them: replies to their slots, calls to the host, the
+// raylet's pushes to actor clients, task client, peers and host. The engine's sink, and the wire of everything here
+// that decides without I/O.
 //
 // Everything under the baton.
 #pragma once

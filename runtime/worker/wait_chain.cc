@@ -38,7 +38,8 @@ void WaitChain::on_probe(PeerId peer, uint64_t call_id, ByteView body) {
   if (!running || !waiting_) return;  // whatever is asked for will run
   const bool asked_for = (running->peer == peer && running->call_id == call_id) || host_.mailbox().holds(peer, call_id);
   proto::CallChain chain;
-  if (!asked_for || !chain.ParseFromArray(body.data(), static_cast<int>(body.size())) || chain.actors_size() == 0) return;
+  if (!asked_for || !chain.ParseFromArray(body.data(), static_cast<int>(body.size())) || chain.actors_size() == 0)
+    return;
   if (chain.actors(0) == process_) return found(chain);
   // A cycle that its first member is not part of: its own members find it.
   if (std::find(chain.actors().begin(), chain.actors().end(), process_) != chain.actors().end()) return;

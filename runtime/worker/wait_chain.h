@@ -1,9 +1,10 @@
-// Finds calls that wait for themselves: A waits for B, whose running call waits for A again. While the main thread waits inside a
-// call, it now and then asks along the chain: the probe goes to whoever owes the awaited reply, which passes it on where it waits
-// itself, and a probe that comes back names the cycle. Nothing is asked in the first kFirstProbe, so short waits cost nothing.
+// Finds calls that wait for themselves: A waits for B, whose running call waits for A again. While the main thread
+// waits inside a call, it now and then asks along the chain: the probe goes to whoever owes the awaited reply, which
+// passes it on where it waits itself, and a probe that comes back names the cycle. Nothing is asked in the first
+// kFirstProbe, so short waits cost nothing.
 //
-// Of a cycle one member fails: the one with the largest process id ends its wait with Deadlock. Others see that error come back
-// as the result of their call. Under the baton.
+// Of a cycle one member fails: the one with the largest process id ends its wait with Deadlock. Others see that error
+// come back as the result of their call. Under the baton.
 #pragma once
 
 #include <functional>

@@ -21,8 +21,7 @@ void Waiters::remove(Waiter& waiter) {
 
 void Waiters::wake(Waiter& waiter) {
   if (waiter.word.exchange(1, std::memory_order_release) == 0)
-    ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&waiter.word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr,
-              0);
+    ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&waiter.word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void Waiters::wake_ready() {

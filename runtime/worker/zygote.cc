@@ -1,16 +1,15 @@
 #include "runtime/worker/zygote.h"
 
-#include <linux/sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <linux/sched.h>
 #include <optional>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "runtime/base/text.h"
 #include "runtime/worker/failure.h"

@@ -1,10 +1,10 @@
-// The process that forks a job's workers: one thread, no engine, nothing but a loop over the raylet's Fork frames. The children are
-// the raylet's own (CLONE_PARENT): it reaps them.
+// The process that forks a job's workers: one thread, no engine, nothing but a loop over the raylet's Fork frames. The
+// children are the raylet's own (CLONE_PARENT): it reaps them.
 //
 //   Forked child = run_zygote(std::move(raylet));   // returns in each child, and never in the zygote
 //
-// The raw clone3 skips pthread_atfork handlers, so it is used with one thread only; what glibc caches about the thread is mended
-// (its tid by CLONE_CHILD_SETTID, the robust list by hand).
+// The raw clone3 skips pthread_atfork handlers, so it is used with one thread only; what glibc caches about the thread
+// is mended (its tid by CLONE_CHILD_SETTID, the robust list by hand).
 #pragma once
 
 #include <rayo/id.h>

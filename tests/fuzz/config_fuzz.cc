@@ -12,9 +12,8 @@ std::vector<std::string> rayo::fuzz::seeds() {
     if (key.substr(0, dot) != table) all += "[" + (table = key.substr(0, dot)) + "]\n";
     all += key.substr(dot + 1) + " = \"" + std::string(setting.by_default) + "\"  # why\n";
   }
-  return {
-      all, "a.b = 'c'\n[x]\n\"y\" = [1, 2]\n",
-      R"({"ok": true, "address": "10.0.0.5:6379", "http": "h", "cluster": "00", "notes": ["n"], "exit_code": 3})"};
+  return {all, "a.b = 'c'\n[x]\n\"y\" = [1, 2]\n",
+          R"({"ok": true, "address": "10.0.0.5:6379", "http": "h", "cluster": "00", "notes": ["n"], "exit_code": 3})"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

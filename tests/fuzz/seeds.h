@@ -12,9 +12,7 @@ namespace rayo::fuzz {
 
 std::vector<std::string> seeds();
 
-inline std::string_view text(const uint8_t* data, size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
+inline std::string_view text(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 
 // Ends the run as a finding where a promise does not hold.
 inline void expect(bool holds) {

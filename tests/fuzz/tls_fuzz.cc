@@ -10,8 +10,7 @@ std::vector<std::string> rayo::fuzz::seeds() {
   (void)server.feed(hello);
   std::string answer(server.pending_ciphertext());
   auto authority = rpc::make_authority({1, 2}, base::system_clock().wall());
-  return {"s" + hello, "c" + answer, "p" + authority->certificate_pem,
-          "p" + rpc::make_signing_request()->request_pem};
+  return {"s" + hello, "c" + answer, "p" + authority->certificate_pem, "p" + rpc::make_signing_request()->request_pem};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -26,8 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   // A fresh key: no seed's handshake can be completed by it.
-  rpc::TlsPump pump =
-      data[0] == 's' ? rpc::TlsPump::server(rpc::Secret{9}) : rpc::TlsPump::client(rpc::Secret{9});
+  rpc::TlsPump pump = data[0] == 's' ? rpc::TlsPump::server(rpc::Secret{9}) : rpc::TlsPump::client(rpc::Secret{9});
   size_t half = rest.size() / 2;
   if (pump.feed(rest.substr(0, half)).ok()) (void)pump.feed(rest.substr(half));
   fuzz::expect(!pump.handshake_done() && pump.plaintext().empty());

@@ -7,8 +7,7 @@
 
 std::vector<std::string> rayo::fuzz::seeds() {
   return {rpc::Token{}.text(), "10.0.0.5:6379,head.lan:6380", "[fe80::1]:6379",
-          rpc::RoleName{rpc::Role::kHead, {1, 2}, {}}.uri(),
-          rpc::RoleName{rpc::Role::kNode, {1, 2}, {3, 4}}.uri()};
+          rpc::RoleName{rpc::Role::kHead, {1, 2}, {}}.uri(), rpc::RoleName{rpc::Role::kNode, {1, 2}, {3, 4}}.uri()};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

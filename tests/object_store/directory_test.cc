@@ -1,9 +1,8 @@
-// What a user loses if these fail: get() hangs, an object in use is freed, or shared memory leaks until the node is full.
-// Invariant numbers are those at the head of object_store/directory.h.
+// What a user loses if these fail: get() hangs, an object in use is freed, or shared memory leaks until the node is
+// full. Invariant numbers are those at the head of object_store/directory.h.
 #include "object_store/directory.h"
 
 #include <gtest/gtest.h>
-
 #include <map>
 #include <memory>
 #include <random>
@@ -183,15 +182,28 @@ class Lives {
     object.process = object.home * 10 + object.counter % 3;
     bool own = object.process == process;
     switch (random_() % 7) {
-      case 0: at(node).hold(process, object); break;
-      case 1: at(node).drop(process, object); break;
-      case 2: if (own) at(node).publish(process, object, value("v")); break;
+      case 0:
+        at(node).hold(process, object);
+        break;
+      case 1:
+        at(node).drop(process, object);
+        break;
+      case 2:
+        if (own) at(node).publish(process, object, value("v"));
+        break;
       case 3:
         if (at(node).create(process, object, 100 + random_() % 4000)) at(node).seal(process, object);
         break;
-      case 4: at(node).resolve(next_ticket(), object, true, process); break;
-      case 5: at(node).unpin(process, object); break;
-      case 6: clock_.advance(std::chrono::milliseconds(random_() % 900)); at(node).sweep(); break;
+      case 4:
+        at(node).resolve(next_ticket(), object, true, process);
+        break;
+      case 5:
+        at(node).unpin(process, object);
+        break;
+      case 6:
+        clock_.advance(std::chrono::milliseconds(random_() % 900));
+        at(node).sweep();
+        break;
     }
     pump();
   }
@@ -246,7 +258,8 @@ class Lives {
         break;
       }
       case Action::Kind::kTellHome:
-        if (action.copy && action.held) at(action.object.home).node_has_copy(node, action.object, action.known.size_bytes);
+        if (action.copy && action.held)
+          at(action.object.home).node_has_copy(node, action.object, action.known.size_bytes);
         if (action.copy && !action.held) at(action.object.home).node_lost_copy(node, action.object);
         if (!action.copy && action.held) at(action.object.home).node_hold(node, action.object);
         if (!action.copy && !action.held) at(action.object.home).node_drop(node, action.object);
@@ -258,7 +271,9 @@ class Lives {
           at(node).pulled(action.object, proto::Failure());
         }
         break;
-      case Action::Kind::kDropCopy: at(action.node).copy_dropped(action.object); break;
+      case Action::Kind::kDropCopy:
+        at(action.node).copy_dropped(action.object);
+        break;
     }
   }
 

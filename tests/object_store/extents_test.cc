@@ -2,7 +2,6 @@
 #include "object_store/extents.h"
 
 #include <gtest/gtest.h>
-
 #include <map>
 #include <random>
 

@@ -82,8 +82,7 @@ TEST(NodeLedger, GpuMemoryIsCountedPerDevice) {
 TEST(NodeLedger, FiguresAreTotalsWhereItNeverFits) {
   auto ledger = two_gpus();
   EXPECT_FALSE(ledger.capacity().could_ever(gpus(4)));
-  EXPECT_EQ(ledger.capacity().why_not(gpus(4))[0].text,
-            "4 GPU do not fit: the node has in all, per device = 1, 1");
+  EXPECT_EQ(ledger.capacity().why_not(gpus(4))[0].text, "4 GPU do not fit: the node has in all, per device = 1, 1");
   Demand cpus{.resources = {{"cpu", Amount::of(64)}}};
   EXPECT_EQ(ledger.capacity().why_not(cpus)[0].text, "64 CPU does not fit: the node has 8 in all");
 }
@@ -142,8 +141,7 @@ TEST(NodeLedger, SumsHoldAfterTenThousandRandomSteps) {
       case 1: {
         Demand ask{.resources = {{"cpu", Amount{static_cast<int64_t>(pick(20'000))}}}};
         if (pick(2))
-          ask.resources.set("gpu",
-                            pick(3) ? Amount{static_cast<int64_t>(pick(10'000))} : Amount::of(1 + pick(2)));
+          ask.resources.set("gpu", pick(3) ? Amount{static_cast<int64_t>(pick(10'000))} : Amount::of(1 + pick(2)));
         if (pick(3) == 0) ask.gpu_memory_bytes = static_cast<int64_t>(pick(30)) * kGiB;
         if (pick(4) == 0) ask.resources.set("tpu", Amount::of(0.7));
         bool fits = ledger.capacity().fits(ask) || ledger.find(id);

@@ -10,11 +10,8 @@ namespace {
 
 ViewNode node(uint64_t n, double cpus, int gpus = 0) {
   std::vector<Device> devices;
-  for (int i = 0; i < gpus; ++i)
-    devices.push_back({"gpu-" + std::to_string(n) + "-" + std::to_string(i), 80LL << 30});
-  return {.id = {n, n},
-          .name = "host" + std::to_string(n),
-          .capacity = Capacity({{"cpu", Amount::of(cpus)}}, devices)};
+  for (int i = 0; i < gpus; ++i) devices.push_back({"gpu-" + std::to_string(n) + "-" + std::to_string(i), 80LL << 30});
+  return {.id = {n, n}, .name = "host" + std::to_string(n), .capacity = Capacity({{"cpu", Amount::of(cpus)}}, devices)};
 }
 Demand cpu(double n) { return {.resources = {{"cpu", Amount::of(n)}}}; }
 Demand gpu(double n) { return {.resources = {{"gpu", Amount::of(n)}}}; }

@@ -37,9 +37,8 @@ TEST(ClusterLife, InvariantsHoldAfterEveryStep) {
   if (one) return;
   EXPECT_GE(faults, 5 * lives);
   // The rare paths were gone through.
-  for (const char* probe :
-       {"a raylet crashed", "a node was cut off", "an actor's process died", "a node left", "a job ended",
-        "a creation refused by a full disk", "a node came back from the dead"}) {
+  for (const char* probe : {"a raylet crashed", "a node was cut off", "an actor's process died", "a node left",
+                            "a job ended", "a creation refused by a full disk", "a node came back from the dead"}) {
     EXPECT_TRUE(probes.contains(probe)) << probe;
   }
 }

@@ -110,8 +110,7 @@ void SimCluster::user_step() {
     requests_.kill(kill, out);
   } else if (what == 7 && state_.nodes.find(node.id())) {
     proto::NodeUp up;
-    rpc::to_proto(
-        id, pick(2) ? up.mutable_actor_handles()->add_held() : up.mutable_actor_handles()->add_dropped());
+    rpc::to_proto(id, pick(2) ? up.mutable_actor_handles()->add_held() : up.mutable_actor_handles()->add_dropped());
     events_.message(node.id(), up, out);
     events_.message(node.id(), up, out);
   } else if (what == 8) {
@@ -163,8 +162,7 @@ void SimCluster::node_step(SimNode& node) {
   node.outbox.pop_front();
   Outcome out;
   events_.message(node.id(), up, out);
-  if (pick(5) == 0 && !up.has_grant_reply())
-    events_.message(node.id(), up, out);  // everything may come twice
+  if (pick(5) == 0 && !up.has_grant_reply()) events_.message(node.id(), up, out);  // everything may come twice
   finish(std::move(out));
 }
 
@@ -191,8 +189,7 @@ void SimCluster::fault_step() {
       break;
     case 5: {
       disk_full_ = !disk_full_;
-      store_.fail_with(disk_full_ ? base::failed(absl::StatusCode::kResourceExhausted, "full")
-                                  : base::Status());
+      store_.fail_with(disk_full_ ? base::failed(absl::StatusCode::kResourceExhausted, "full") : base::Status());
       write({}, false);
       break;
     }
@@ -343,8 +340,7 @@ std::string SimCluster::check_actors() {
     auto queued = std::ranges::count(state_.queue.items(), id, &head::Waiting::actor);
     if (queued != (waits && actor.committed ? 1 : 0))
       return cat("4: ", id.hex(), " stands ", queued, " times in the queue");
-    if (state_.starting.contains(id) != (actor.info.state() == proto::STARTING))
-      return cat("4: starting ", id.hex());
+    if (state_.starting.contains(id) != (actor.info.state() == proto::STARTING)) return cat("4: starting ", id.hex());
     if (actor.on_node() && !state_.nodes.find(actor.node)) return cat("3: ", id.hex(), " on a lost node");
     if (!actor.dead() && !actor.spec.name().empty() && ++holders[actor.spec.name()] > 1)
       return cat("2: ", actor.spec.name());

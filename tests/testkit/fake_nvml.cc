@@ -22,9 +22,7 @@ std::string_view mode() {
   return value ? value : "2";
 }
 
-unsigned index_of(nvml::DeviceHandle handle) {
-  return static_cast<unsigned>(reinterpret_cast<size_t>(handle)) - 1;
-}
+unsigned index_of(nvml::DeviceHandle handle) { return static_cast<unsigned>(reinterpret_cast<size_t>(handle)) - 1; }
 
 }  // namespace
 

@@ -36,8 +36,7 @@ StatusOr<UnixAddress> unix_address(const Path& path) {
     text = cat("/proc/self/fd/", out.directory.get(), "/", path.filename().string());
   }
   if (text.size() >= sizeof out.address.sun_path)
-    return failed(absl::StatusCode::kInvalidArgument,
-                  cat("the name of the socket is too long: ", path.string()));
+    return failed(absl::StatusCode::kInvalidArgument, cat("the name of the socket is too long: ", path.string()));
   std::memcpy(out.address.sun_path, text.c_str(), text.size() + 1);
   return out;
 }
@@ -90,8 +89,7 @@ Status Acceptor::State::make_room(TimePoint deadline) {
     sleep_for(kRetryWithoutSpare);
     return absl::OkStatus();
   }
-  if (turned_away++ % 100 == 0)
-    log().warn("no file descriptors left: {} connections turned away so far", turned_away);
+  if (turned_away++ % 100 == 0) log().warn("no file descriptors left: {} connections turned away so far", turned_away);
   yield_fiber();
   return absl::OkStatus();
 }
@@ -103,8 +101,7 @@ StatusOr<Fd> Acceptor::accept(TimePoint deadline) {
   auto state = state_;
   while (true) {
     if (fiber_cancelled()) return absl::CancelledError("cancelled");
-    if (state->watch.fd() < 0)
-      return failed(absl::StatusCode::kUnavailable, "the listening socket is closed");
+    if (state->watch.fd() < 0) return failed(absl::StatusCode::kUnavailable, "the listening socket is closed");
     Fd fd(::accept4(state->watch.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
       if (++state->accepts_in_turn % kAcceptsPerTurn == 0) yield_fiber();
@@ -156,8 +153,7 @@ StatusOr<Fd> connect_unix(const Path& path) {
     result = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address.address), sizeof address.address);
   } while (result != 0 && errno == EINTR);
   if (result == 0) return fd;
-  return failed(absl::StatusCode::kUnavailable,
-                message(failed_errno(errno, cat("cannot connect to ", path.string()))));
+  return failed(absl::StatusCode::kUnavailable, message(failed_errno(errno, cat("cannot connect to ", path.string()))));
 }
 
 UnixListener::UnixListener(Loop& loop, Path path, Fd fd)

@@ -50,10 +50,10 @@ Status FdWatch::wait(Descriptor::wait_type what, TimePoint deadline) {
 }
 
 void FdWatch::when_writable(std::function<void()> callback) {
-  state_->descriptor.async_wait(Descriptor::wait_write, [state = state_, callback = std::move(callback)](
-                                                            const boost::system::error_code&) {
-    if (!state->closed) callback();
-  });
+  state_->descriptor.async_wait(Descriptor::wait_write,
+                                [state = state_, callback = std::move(callback)](const boost::system::error_code&) {
+                                  if (!state->closed) callback();
+                                });
 }
 
 void FdWatch::interrupt() {
@@ -89,11 +89,7 @@ Status wait_on_copy(Loop& loop, int fd, TimePoint deadline, bool readable) {
 
 }  // namespace
 
-Status wait_readable(Loop& loop, int fd, TimePoint deadline) {
-  return wait_on_copy(loop, fd, deadline, true);
-}
-Status wait_writable(Loop& loop, int fd, TimePoint deadline) {
-  return wait_on_copy(loop, fd, deadline, false);
-}
+Status wait_readable(Loop& loop, int fd, TimePoint deadline) { return wait_on_copy(loop, fd, deadline, true); }
+Status wait_writable(Loop& loop, int fd, TimePoint deadline) { return wait_on_copy(loop, fd, deadline, false); }
 
 }  // namespace rayo::base

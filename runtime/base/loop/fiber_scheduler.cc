@@ -15,8 +15,7 @@
 namespace rayo::base {
 namespace {
 
-constexpr Duration kSlowTurn =
-    std::chrono::milliseconds(10);  // design.md: a longer turn of the loop is a bug
+constexpr Duration kSlowTurn = std::chrono::milliseconds(10);  // design.md: a longer turn of the loop is a bug
 constexpr uint32_t kDispatcherEvery = 64;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kGuardBytes = 4096;
@@ -61,15 +60,13 @@ void FiberScheduler::end_turn(boost::fibers::context* leaving) noexcept {
   TimePoint now = system_clock().now();
   if (now - turn_began_ > kSlowTurn) {
     slow_turns_.fetch_add(1, std::memory_order_relaxed);
-    log().debug("fiber '{}' held the loop for {:.1f} ms", record_of(leaving).name,
-                seconds(now - turn_began_) * 1e3);
+    log().debug("fiber '{}' held the loop for {:.1f} ms", record_of(leaving).name, seconds(now - turn_began_) * 1e3);
   }
   turn_began_ = now;
 }
 
 void FiberScheduler::awakened(boost::fibers::context* context, FiberRecord&) noexcept {
-  switch_exceptions_to(
-      boost::fibers::context::active());  // a switch that went past pick_next: launch::dispatch
+  switch_exceptions_to(boost::fibers::context::active());  // a switch that went past pick_next: launch::dispatch
   if (context->is_context(boost::fibers::type::dispatcher_context)) {
     dispatcher_ = context;
   } else {
@@ -100,8 +97,7 @@ void FiberScheduler::suspend_until(const std::chrono::steady_clock::time_point&)
 }
 
 StackPool::~StackPool() {
-  for (auto& stack : free_)
-    ::munmap(static_cast<char*>(stack.sp) - stack.size - kGuardBytes, stack.size + kGuardBytes);
+  for (auto& stack : free_) ::munmap(static_cast<char*>(stack.sp) - stack.size - kGuardBytes, stack.size + kGuardBytes);
 }
 
 boost::context::stack_context StackPool::take() {

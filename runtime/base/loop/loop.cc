@@ -58,9 +58,8 @@ void Loop::State::start_fiber(std::string_view name, Task task, std::shared_ptr<
   record->group = std::move(group);
   link(*record);
   boost::fibers::fiber_properties* properties = record;
-  boost::fibers::fiber(
-      boost::fibers::launch::post, properties, std::allocator_arg, PooledStack{&scheduler->stacks()},
-      [this, record, task = std::move(task)]() mutable { run_fiber(*record, std::move(task)); })
+  boost::fibers::fiber(boost::fibers::launch::post, properties, std::allocator_arg, PooledStack{&scheduler->stacks()},
+                       [this, record, task = std::move(task)]() mutable { run_fiber(*record, std::move(task)); })
       .detach();
 }
 
@@ -86,8 +85,7 @@ void Loop::State::begin_stop() {
 void Loop::State::check_stop_limit() const {
   if (owner.now() < stop_limit) return;
   std::string names;
-  for (FiberRecord* record = fibers; record != nullptr; record = record->next)
-    names += cat(" '", record->name, "'");
+  for (FiberRecord* record = fibers; record != nullptr; record = record->next) names += cat(" '", record->name, "'");
   log().critical("fibers that do not end after stop():{}", names);
   RAYO_CHECK(false, "every fiber ends within 10 s of its loop's stop");
 }
@@ -255,9 +253,7 @@ Timer Loop::every(Duration span, Task task) {
 }
 
 bool Loop::on_loop_thread() const { return loop_of_thread == this; }
-uint64_t Loop::slow_turns() const {
-  return state_->scheduler == nullptr ? 0 : state_->scheduler->slow_turns();
-}
+uint64_t Loop::slow_turns() const { return state_->scheduler == nullptr ? 0 : state_->scheduler->slow_turns(); }
 int Loop::fibers() const { return state_->fiber_count; }
 boost::asio::io_context& Loop::io() { return state_->io; }
 

@@ -31,8 +31,7 @@ ChildEnd describe_end(pid_t pid, int status, const rusage& usage) {
 std::string ChildEnd::text() const {
   if (exited) return cat("exit code ", exit_code);
   const char* name = sigdescr_np(signal);
-  return cat("signal ", signal, " (", name != nullptr ? name : "unknown", ")",
-             core_dumped ? ", core dumped" : "");
+  return cat("signal ", signal, " (", name != nullptr ? name : "unknown", ")", core_dumped ? ", core dumped" : "");
 }
 
 struct ChildReaper::State : std::enable_shared_from_this<State> {
@@ -62,8 +61,8 @@ struct ChildReaper::State : std::enable_shared_from_this<State> {
     auto handler = std::move(found->second->handler);
     children.erase(found);
     // Somebody else has waited for it: its end is known, how it ended is not.
-    ChildEnd end = reaped == pid ? describe_end(pid, status, usage)
-                                 : ChildEnd{.pid = pid, .exited = true, .exit_code = -1};
+    ChildEnd end =
+        reaped == pid ? describe_end(pid, status, usage) : ChildEnd{.pid = pid, .exited = true, .exit_code = -1};
     loop.spawn("child ended", [handler = std::move(handler), end] { handler(end); });
   }
 

@@ -6,8 +6,7 @@
 namespace rayo::base {
 
 struct Signals::State : std::enable_shared_from_this<State> {
-  State(Loop& owner, std::function<void(int)> callback)
-      : loop(owner), set(owner.io()), handler(std::move(callback)) {}
+  State(Loop& owner, std::function<void(int)> callback) : loop(owner), set(owner.io()), handler(std::move(callback)) {}
   void wait() {
     set.async_wait([state = shared_from_this()](const boost::system::error_code& error, int number) {
       if (error || state->closed) return;

@@ -17,9 +17,7 @@ constexpr size_t kDescriptorsWaiting = 256;  // received and not taken: more is 
 constexpr size_t kPiecesPerSend = 64;
 constexpr int kReadsPerTurn = 32;  // that found data at once; then other fibers get their turn
 
-Status closed_error(std::string_view why) {
-  return failed(absl::StatusCode::kUnavailable, cat("connection ", why));
-}
+Status closed_error(std::string_view why) { return failed(absl::StatusCode::kUnavailable, cat("connection ", why)); }
 
 }  // namespace
 
@@ -67,8 +65,7 @@ Status Stream::State::keep_descriptors(msghdr& header) {
   }
   if ((header.msg_flags & MSG_CTRUNC) != 0)
     return closed_error("broken: descriptors were lost, too many in a message or no room for them here");
-  if (received.size() > kDescriptorsWaiting)
-    return closed_error("broken: more descriptors than anybody asked for");
+  if (received.size() > kDescriptorsWaiting) return closed_error("broken: more descriptors than anybody asked for");
   return absl::OkStatus();
 }
 
@@ -239,8 +236,7 @@ bool Stream::send(std::string message, std::vector<Fd> descriptors) {
 Status Stream::write(std::string message, std::vector<Fd> descriptors, TimePoint deadline) {
   auto state = state_;
   if (message.empty() || descriptors.size() > kDescriptorsPerMessage)
-    return failed(absl::StatusCode::kInvalidArgument,
-                  "a message has at least one byte and at most 16 descriptors");
+    return failed(absl::StatusCode::kInvalidArgument, "a message has at least one byte and at most 16 descriptors");
   if (!send(std::move(message), std::move(descriptors))) return state->broken;
   uint64_t number = state->last_queued;
   while (state->broken.ok() && state->last_sent < number) {
@@ -248,8 +244,8 @@ Status Stream::write(std::string message, std::vector<Fd> descriptors, TimePoint
     if (!state->broken.ok() || state->last_sent >= number) break;
     auto late = std::find_if(state->queue.begin(), state->queue.end(),
                              [number](const State::Message& queued) { return queued.number == number; });
-    Status why = fiber_cancelled() ? absl::CancelledError("cancelled")
-                                   : absl::DeadlineExceededError("the peer does not read");
+    Status why =
+        fiber_cancelled() ? absl::CancelledError("cancelled") : absl::DeadlineExceededError("the peer does not read");
     if (late->sent > 0) {
       state->fail(closed_error("broken: a message was cut in its middle at its deadline"));
     } else {

@@ -42,8 +42,7 @@ class CountedActor {
   CountedActor(const CountedActor& other) : id_(other.id_), backend_(other.backend_) {
     if (backend_ != nullptr) retain();
   }
-  CountedActor(CountedActor&& other) noexcept
-      : id_(other.id_), backend_(std::exchange(other.backend_, nullptr)) {}
+  CountedActor(CountedActor&& other) noexcept : id_(other.id_), backend_(std::exchange(other.backend_, nullptr)) {}
   CountedActor& operator=(CountedActor other) noexcept {
     std::swap(id_, other.id_);
     std::swap(backend_, other.backend_);
@@ -74,8 +73,7 @@ class CountedActor {
 void encode_actor(Encoder& out, const CountedActor& actor);
 CountedActor decode_actor(Decoder& in);
 // The living actor of that name; TypeMismatch where it is of another class.
-CountedActor find_named_actor(std::string_view name, std::string_view name_space,
-                              std::string_view class_name);
+CountedActor find_named_actor(std::string_view name, std::string_view name_space, std::string_view class_name);
 
 // What a constructor argument becomes on its way: texts are copied, arrays decay.
 template <class A>
@@ -100,8 +98,7 @@ class ActorHandle {
   // even be taken.
   template <auto Method, class... A>
   auto call(const A&... arguments) const {
-    static_assert(internal::is_method<Method>,
-                  "rayo: call<&Class::method> names a method of the actor's class");
+    static_assert(internal::is_method<Method>, "rayo: call<&Class::method> names a method of the actor's class");
     if constexpr (internal::is_method<Method>) {
       using Signature = internal::Signature<decltype(Method)>;
       static_assert(std::is_base_of_v<typename Signature::Class, T>,
@@ -112,8 +109,7 @@ class ActorHandle {
       internal::encode_arguments(encoded, typename Signature::Parameters{}, arguments...);
       const auto request = encoded.request(internal::MethodEntry<T, Method>::entry.id);
       const internal::ObjectHandle object = backend.call(actor_.id(backend), request);
-      return ObjectRef<std::remove_cvref_t<typename Signature::Result>>(
-          internal::CountedRef(backend, object));
+      return ObjectRef<std::remove_cvref_t<typename Signature::Result>>(internal::CountedRef(backend, object));
     }
   }
 
@@ -176,8 +172,7 @@ void kill(const ActorHandle<T>& handle) {
 //   const auto exposed = rayo::expose<Counter, &Counter::add, &Counter::reset>;
 template <class T, auto... Methods>
 inline const size_t expose = [] {
-  static_assert((internal::is_method<Methods> && ...),
-                "rayo: expose<Class, &Class::method...> names methods");
+  static_assert((internal::is_method<Methods> && ...), "rayo: expose<Class, &Class::method...> names methods");
   size_t count = (size_t{0} + ... + size_t{internal::MethodEntry<T, Methods>::entry.id != 0});
   if constexpr (std::is_default_constructible_v<T>) count += internal::ConstructorEntry<T>::entry.id != 0;
   return count;
@@ -185,9 +180,7 @@ inline const size_t expose = [] {
 
 template <class T>
 struct Codec<ActorHandle<T>> {
-  static void encode(Encoder& out, const ActorHandle<T>& handle) {
-    internal::encode_actor(out, handle.counted());
-  }
+  static void encode(Encoder& out, const ActorHandle<T>& handle) { internal::encode_actor(out, handle.counted()); }
   static ActorHandle<T> decode(Decoder& in) { return ActorHandle<T>(internal::decode_actor(in)); }
 };
 

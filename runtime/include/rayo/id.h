@@ -80,9 +80,7 @@ struct ObjectId {
 
 template <class Tag>
 struct std::hash<rayo::Id<Tag>> {
-  size_t operator()(const rayo::Id<Tag>& id) const noexcept {
-    return id.high ^ (id.low * 0x9e3779b97f4a7c15ull);
-  }
+  size_t operator()(const rayo::Id<Tag>& id) const noexcept { return id.high ^ (id.low * 0x9e3779b97f4a7c15ull); }
 };
 
 template <>

@@ -41,8 +41,7 @@ class CountedRef {
   CountedRef(const CountedRef& other) : handle_(other.handle_), backend_(other.backend_) {
     if (backend_ != nullptr) retain();
   }
-  CountedRef(CountedRef&& other) noexcept
-      : handle_(other.handle_), backend_(std::exchange(other.backend_, nullptr)) {}
+  CountedRef(CountedRef&& other) noexcept : handle_(other.handle_), backend_(std::exchange(other.backend_, nullptr)) {}
   CountedRef& operator=(CountedRef other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(backend_, other.backend_);
@@ -74,8 +73,7 @@ class CountedRef {
 bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueReader read, void* context);
 [[noreturn]] void throw_timeout(const ObjectId& object, std::chrono::nanoseconds timeout);
 // Which of `objects` are ready once `count` are or the time is over.
-std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count,
-                               std::chrono::nanoseconds timeout);
+std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count, std::chrono::nanoseconds timeout);
 CountedRef put_object(const Encoder& encoded);
 
 void encode_ref(Encoder& out, const CountedRef& ref);
@@ -113,8 +111,7 @@ class ObjectRef {
         internal::throw_timeout(id(), timeout);
     } else {
       std::optional<T> value;
-      if (!internal::get_object(ref_, timeout, internal::read_into<T>, &value))
-        internal::throw_timeout(id(), timeout);
+      if (!internal::get_object(ref_, timeout, internal::read_into<T>, &value)) internal::throw_timeout(id(), timeout);
       return *std::move(value);
     }
   }
@@ -165,15 +162,13 @@ struct Waited {
 // Waits until `count` of the refs (all, where there are fewer) are ready or the time is over. An error counts
 // as ready.
 template <class T>
-Waited<T> wait(std::vector<ObjectRef<T>> refs, size_t count = 1,
-               std::chrono::nanoseconds timeout = kForever) {
+Waited<T> wait(std::vector<ObjectRef<T>> refs, size_t count = 1, std::chrono::nanoseconds timeout = kForever) {
   std::vector<internal::CountedRef> counted;
   counted.reserve(refs.size());
   for (const ObjectRef<T>& ref : refs) counted.push_back(ref.counted());
   const std::vector<bool> ready = internal::wait_objects(counted, count, timeout);
   Waited<T> waited;
-  for (size_t i = 0; i < refs.size(); ++i)
-    (ready[i] ? waited.ready : waited.pending).push_back(std::move(refs[i]));
+  for (size_t i = 0; i < refs.size(); ++i) (ready[i] ? waited.ready : waited.pending).push_back(std::move(refs[i]));
   return waited;
 }
 
@@ -185,8 +180,7 @@ std::vector<T> get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanosecon
   values.reserve(refs.size());
   for (const ObjectRef<T>& ref : refs) {
     const auto spent = internal::Clock::now() - start;
-    values.push_back(
-        ref.get(timeout == kForever ? kForever : std::max(timeout - spent, std::chrono::nanoseconds(0))));
+    values.push_back(ref.get(timeout == kForever ? kForever : std::max(timeout - spent, std::chrono::nanoseconds(0))));
   }
   return values;
 }
@@ -203,7 +197,5 @@ struct Codec<ObjectRef<T>> {
 
 template <class T>
 struct std::hash<rayo::ObjectRef<T>> {
-  size_t operator()(const rayo::ObjectRef<T>& ref) const noexcept {
-    return std::hash<rayo::ObjectId>()(ref.id());
-  }
+  size_t operator()(const rayo::ObjectRef<T>& ref) const noexcept { return std::hash<rayo::ObjectId>()(ref.id()); }
 };

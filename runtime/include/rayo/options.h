@@ -41,8 +41,8 @@ struct ActorOptions {
   // Unique in its namespace while the actor lives; empty: reached by its handles alone.
   std::string name{};
   std::string name_space{};  // empty: that of this program
-  bool get_if_exists =
-      false;  // with a name: the living actor of that name, where there is one (constructor arguments unused)
+  // With a name: the living actor of that name, where there is one (constructor arguments unused).
+  bool get_if_exists = false;
   Resources resources{};
   std::vector<LabelRule> labels{};                  // a node must satisfy all of them
   NodeId node{};                                    // where it must run; nil: anywhere

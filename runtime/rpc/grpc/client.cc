@@ -26,8 +26,8 @@ constexpr int kLastRetryMs = 1000;  // a head that comes back is found within a 
 class RoleVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   explicit RoleVerifier(RoleName expect) : expect_(expect) {}
-  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
-              std::function<void(grpc::Status)>, grpc::Status* result) override {
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* result) override {
     std::string seen = "no name";
     for (const auto& uri : request->uri_names()) {
       seen.assign(uri.data(), uri.size());
@@ -50,15 +50,14 @@ class RoleVerifier final : public grpc::experimental::ExternalCertificateVerifie
 
 std::shared_ptr<grpc::ChannelCredentials> tls_credentials(const TlsDial& dial) {
   auto provider = std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
-      dial.identity.ca_pem, std::vector<grpc::experimental::IdentityKeyCertPair>{
-                                {dial.identity.key_pem, dial.identity.certificate_pem}});
+      dial.identity.ca_pem,
+      std::vector<grpc::experimental::IdentityKeyCertPair>{{dial.identity.key_pem, dial.identity.certificate_pem}});
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(provider);
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_check_call_host(false);  // the role counts, not a host name
-  options.set_certificate_verifier(
-      grpc::experimental::ExternalCertificateVerifier::Create<RoleVerifier>(dial.expect));
+  options.set_certificate_verifier(grpc::experimental::ExternalCertificateVerifier::Create<RoleVerifier>(dial.expect));
   return grpc::experimental::TlsCredentials(options);
 }
 
@@ -137,8 +136,8 @@ base::Status Channel::State::translate(const Way& way, const char* path, const g
   return from_grpc(status, next_step_of(context), {way.place, path, local, way.ready()});
 }
 
-base::StatusOr<std::string> Channel::State::call(const char* path, const std::string& request,
-                                                 base::TimePoint deadline, const Await& await) {
+base::StatusOr<std::string> Channel::State::call(const char* path, const std::string& request, base::TimePoint deadline,
+                                                 const Await& await) {
   size_t first = choose();
   base::Status error;
   for (size_t i = 0; i < ways.size(); ++i) {
@@ -166,8 +165,8 @@ std::unique_ptr<Channel> Channel::tls(TlsDial dial) {
   auto credentials = tls_credentials(dial);
   for (const auto& address : dial.addresses)
     state->ways.push_back(std::make_unique<State::Way>(
-        address, grpc::CreateCustomChannel(base::cat("dns:///", address), credentials,
-                                           arguments(dial.max_message_bytes))));
+        address,
+        grpc::CreateCustomChannel(base::cat("dns:///", address), credentials, arguments(dial.max_message_bytes))));
   return std::unique_ptr<Channel>(new Channel(std::move(state)));
 }
 
@@ -185,17 +184,15 @@ std::unique_ptr<Channel> Channel::local(const base::Path& socket) {
 Channel::Channel(std::shared_ptr<State> state) : state_(std::move(state)) {}
 Channel::~Channel() = default;
 
-base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string request,
-                                                base::TimePoint deadline) {
+base::StatusOr<std::string> Channel::call_bytes(const char* path, std::string request, base::TimePoint deadline) {
   auto state = state_;
   base::Loop* loop = base::current_loop();
   return state->call(path, request, deadline, [&](State::Way& way, UnaryCall& call) {
     base::Event done;
-    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response,
-                       [&](const grpc::Status& status) {
-                         call.status = status;
-                         loop->defer([&done] { done.set(); });
-                       });
+    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response, [&](const grpc::Status& status) {
+      call.status = status;
+      loop->defer([&done] { done.set(); });
+    });
     if (done.wait()) return;
     call.context.TryCancel();
     base::Shield shield;
@@ -210,13 +207,12 @@ base::StatusOr<std::string> Channel::call_bytes_blocking(const char* path, std::
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
-    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response,
-                       [&](const grpc::Status& status) {
-                         std::lock_guard lock(mutex);
-                         call.status = status;
-                         done = true;
-                         changed.notify_one();
-                       });
+    way.stub.UnaryCall(&call.context, path, {}, &call.request, &call.response, [&](const grpc::Status& status) {
+      std::lock_guard lock(mutex);
+      call.status = status;
+      done = true;
+      changed.notify_one();
+    });
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return done; });
   });
@@ -227,8 +223,7 @@ std::unique_ptr<ClientByteStream> Channel::open_bytes(const char* path, base::Ti
   size_t index = state->choose() % state->ways.size();
   State::Way& way = state->way(index);
   auto call = std::make_unique<ClientCall>(
-      *base::current_loop(),
-      [state, index, path](const grpc::Status& status, const grpc::ClientContext& context) {
+      *base::current_loop(), [state, index, path](const grpc::Status& status, const grpc::ClientContext& context) {
         return state->translate(state->way(index), path, status, context);
       });
   state->current.store(index, std::memory_order_relaxed);

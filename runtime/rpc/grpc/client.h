@@ -52,17 +52,12 @@ class ClientByteStream : public ByteStream {
 template <class Out, class In>
 class ClientStream {
  public:
-  explicit ClientStream(std::unique_ptr<ClientByteStream> bytes)
-      : bytes_(std::move(bytes)), stream_(*bytes_) {}
-  base::StatusOr<std::optional<In>> read(base::TimePoint deadline = base::kForever) {
-    return stream_.read(deadline);
-  }
+  explicit ClientStream(std::unique_ptr<ClientByteStream> bytes) : bytes_(std::move(bytes)), stream_(*bytes_) {}
+  base::StatusOr<std::optional<In>> read(base::TimePoint deadline = base::kForever) { return stream_.read(deadline); }
   base::Status write(const Out& message, base::TimePoint deadline = base::kForever) {
     return stream_.write(message, deadline);
   }
-  base::Status writes_done(base::TimePoint deadline = base::kForever) {
-    return bytes_->writes_done(deadline);
-  }
+  base::Status writes_done(base::TimePoint deadline = base::kForever) { return bytes_->writes_done(deadline); }
   base::Status finish(base::TimePoint deadline = base::kForever) { return bytes_->finish(deadline); }
   void cancel() { bytes_->cancel(); }
   base::Event& gone() { return bytes_->gone(); }
@@ -123,16 +118,14 @@ class Channel {
   struct State;
   explicit Channel(std::shared_ptr<State> state);
   base::StatusOr<std::string> call_bytes(const char* path, std::string request, base::TimePoint deadline);
-  base::StatusOr<std::string> call_bytes_blocking(const char* path, std::string request,
-                                                  base::Duration timeout);
+  base::StatusOr<std::string> call_bytes_blocking(const char* path, std::string request, base::Duration timeout);
   std::unique_ptr<ClientByteStream> open_bytes(const char* path, base::TimePoint deadline);
   std::shared_ptr<State> state_;
 };
 
 // The one reply of a client-streaming call after the last write.
 template <class Out, class In>
-base::StatusOr<In> finish_with_reply(ClientStream<Out, In>& stream,
-                                     base::TimePoint deadline = base::kForever) {
+base::StatusOr<In> finish_with_reply(ClientStream<Out, In>& stream, base::TimePoint deadline = base::kForever) {
   RAYO_RETURN_IF_ERROR(stream.writes_done(deadline));
   auto reply = stream.read(deadline);
   if (!reply.ok()) return reply.status();

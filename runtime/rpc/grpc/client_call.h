@@ -14,8 +14,7 @@
 
 namespace rayo::rpc {
 
-class ClientCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                         public ClientByteStream {
+class ClientCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public ClientByteStream {
  public:
   // `translate` makes the call's status ours.
   using Translate = std::function<base::Status(const grpc::Status&, const grpc::ClientContext&)>;

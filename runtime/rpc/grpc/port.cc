@@ -30,9 +30,7 @@ constexpr base::Duration kHandshakeCounts = std::chrono::seconds(2);
 constexpr int kListenBacklog = 1024;
 constexpr int kPortTries = 20;  // to find one number that is free on every address
 
-void set_option(int fd, int level, int option, int value) {
-  ::setsockopt(fd, level, option, &value, sizeof value);
-}
+void set_option(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
 base::StatusOr<SocketAddress> numeric(const std::string& host, int port) {
   auto found = resolve({host, std::max(port, 1)});
@@ -51,15 +49,13 @@ base::StatusOr<base::Fd> listen_at(const std::string& host, int port) {
   if (!fd) return base::failed_errno(errno, "cannot make a socket");
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), kListenBacklog) == 0)
-    return fd;
+  if (::bind(fd.get(), address.get(), address.length) == 0 && ::listen(fd.get(), kListenBacklog) == 0) return fd;
   if (errno == EADDRINUSE) return failed(StatusCode::kAlreadyExists, cat(address.text(), " is taken"));
   if (errno == EADDRNOTAVAIL)
     return failed(StatusCode::kInvalidArgument, cat(host, " is no address of this machine"),
                   "choose one with --node-ip or --interface");
   if (errno == EACCES)
-    return failed(StatusCode::kPermissionDenied, cat("port ", port, " needs privileges"),
-                  "choose a port above 1023");
+    return failed(StatusCode::kPermissionDenied, cat("port ", port, " needs privileges"), "choose a port above 1023");
   return base::failed_errno(errno, cat("cannot listen on ", address.text()));
 }
 
@@ -105,9 +101,8 @@ std::vector<std::string> hosts_of(const base::Binding& binding) {
   if (binding.host != "0.0.0.0") add("127.0.0.1");
   if (v6 && binding.host != "::") add("::1");
   if (is_any(binding.host))
-    std::erase_if(hosts, [&](const auto& host) {
-      return host != binding.host && (host.find(':') != std::string::npos) == v6;
-    });
+    std::erase_if(
+        hosts, [&](const auto& host) { return host != binding.host && (host.find(':') != std::string::npos) == v6; });
   return hosts;
 }
 
@@ -156,8 +151,7 @@ base::Status Port::State::listen(const base::Binding& binding) {
   address = base::HostPort{binding.host, port}.text();
   if (!binding.advertise.empty()) {
     auto told = base::parse_host_port(binding.advertise);
-    if (!told.ok())
-      told = base::parse_host_port(cat(binding.advertise, ":", port));  // the port may be left out
+    if (!told.ok()) told = base::parse_host_port(cat(binding.advertise, ":", port));  // the port may be left out
     if (!told.ok()) return told.status();
     address = told->text();
   }
@@ -170,8 +164,7 @@ void Port::State::serve(PortHandlers given) {
   RAYO_CHECK(!serving, "a port is served once");
   serving = true;
   handlers = std::move(given);
-  for (auto& acceptor : acceptors)
-    tasks.spawn("accept", [this, &acceptor = *acceptor] { accept_from(acceptor); });
+  for (auto& acceptor : acceptors) tasks.spawn("accept", [this, &acceptor = *acceptor] { accept_from(acceptor); });
 }
 
 void Port::State::accept_from(base::Acceptor& acceptor) {
@@ -198,8 +191,7 @@ bool Port::State::admit(const std::string& host) {
   bool loopback = host.starts_with("127.") || host == "::1";
   if (pending >= kPendingLimit || (!loopback && by_host[host] >= kPendingPerAddress)) {
     if (refused++ % 1000 == 0)
-      base::log().warn("port {}: too many connections at once ({} pending): {} reset so far", port, pending,
-                       refused);
+      base::log().warn("port {}: too many connections at once ({} pending): {} reset so far", port, pending, refused);
     return false;
   }
   ++pending;

@@ -24,7 +24,7 @@
 namespace rayo::rpc {
 
 struct PortHandlers {
-  std::function<void(base::Fd)> tls;  // on the loop thread, must not wait: Server::accept_tls
+  std::function<void(base::Fd)> tls;                           // on the loop thread, must not wait: Server::accept_tls
   std::function<void(base::Fd, DataHeaderBytes header)> data;  // in a fiber
 };
 

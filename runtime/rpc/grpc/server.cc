@@ -37,9 +37,8 @@ class AccessCheck final : public grpc::AuthMetadataProcessor {
     if (!peer || peer->local || (cluster_ && peer->name.cluster != cluster_))
       return {grpc::StatusCode::UNAUTHENTICATED, "the certificate names no member of this cluster"};
     auto path = metadata.find(":path");
-    auto access = path == metadata.end()
-                      ? access_.end()
-                      : access_.find(std::string(path->second.data(), path->second.size()));
+    auto access =
+        path == metadata.end() ? access_.end() : access_.find(std::string(path->second.data(), path->second.size()));
     if (access == access_.end()) return grpc::Status::OK;  // answered UNIMPLEMENTED
     if (may_call(*peer, access->second)) return grpc::Status::OK;
     return {grpc::StatusCode::PERMISSION_DENIED, base::cat(peer->text(), " may not call this")};
@@ -71,15 +70,14 @@ class Server::State::Endpoint final : public grpc::Service {
   Endpoint(State& server, const std::vector<rpc::Service::Method>& methods) {
     int index = 0;
     for (const auto& method : methods) {
-      AddMethod(new grpc::internal::RpcServiceMethod(method.path.c_str(),
-                                                     grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+      AddMethod(new grpc::internal::RpcServiceMethod(method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
+                                                     nullptr));
       auto make = [&server, &method](grpc::CallbackServerContext* context) {
         auto* call = new ServerCall(server.loop, *context);
         server.loop.defer([&server, &method, call] { server.serve(method, *call); });
         return call;
       };
-      MarkMethodCallback(index++,
-                         new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(make));
+      MarkMethodCallback(index++, new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(make));
     }
   }
 };
@@ -108,11 +106,9 @@ base::Status Server::State::start() {
     credentials->SetAuthMetadataProcessor(std::make_shared<AccessCheck>(methods, options.cluster));
     tls = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
   }
-  local =
-      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, grpc::InsecureServerCredentials());
+  local = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, grpc::InsecureServerCredentials());
   server = builder.BuildAndStart();
-  if (!server)
-    return base::failed(StatusCode::kInternal, "gRPC does not start", "the log at RAYO_LOG=debug tells");
+  if (!server) return base::failed(StatusCode::kInternal, "gRPC does not start", "the log at RAYO_LOG=debug tells");
   return absl::OkStatus();
 }
 

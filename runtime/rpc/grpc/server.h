@@ -106,9 +106,7 @@ class Service {
   const std::vector<Method>& methods() const { return methods_; }
 
  private:
-  void add(const char* path, Access access, Handler handler) {
-    methods_.push_back({path, access, std::move(handler)});
-  }
+  void add(const char* path, Access access, Handler handler) { methods_.push_back({path, access, std::move(handler)}); }
   template <class Request, class Response>
   static base::StatusOr<Request> read_one(MessageStream<Request, Response>& stream, Call& call) {
     auto request = stream.read(call.deadline());
@@ -122,7 +120,7 @@ class Service {
 
 struct ServerOptions {
   std::optional<TlsIdentity> identity;  // none: unix sockets only
-  ClusterId cluster;  // the only one whose certificates are let in; nil: any that the CA signed
+  ClusterId cluster;                    // the only one whose certificates are let in; nil: any that the CA signed
   int max_message_bytes = 20 << 20;
 };
 

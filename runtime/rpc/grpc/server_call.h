@@ -3,8 +3,8 @@
 // lives until gRPC's OnDone.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
 #include <atomic>
+#include <grpcpp/grpcpp.h>
 #include <optional>
 #include <string>
 
@@ -16,8 +16,7 @@
 
 namespace rayo::rpc {
 
-class ServerCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                         public ByteStream {
+class ServerCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, public ByteStream {
  public:
   ServerCall(base::Loop& loop, grpc::CallbackServerContext& context);
 

@@ -25,25 +25,19 @@ struct Sign {
   std::string_view next_step;
 };
 constexpr char kInsecure[] = "insecure";  // gRPC's name of a connection without TLS
-constexpr std::string_view kSameCluster =
-    "is it the same cluster? `rayo status` there tells; a new token joins again";
+constexpr std::string_view kSameCluster = "is it the same cluster? `rayo status` there tells; a new token joins again";
 constexpr std::array kSigns = {
     Sign{"Connection refused", StatusCode::kUnavailable, "connection refused",
          "is Rayo running there? `rayo status` on that machine tells"},
-    Sign{"DNS resolution failed", StatusCode::kUnavailable, "the name does not resolve",
-         "check the host name"},
-    Sign{"Domain name not found", StatusCode::kUnavailable, "the name does not resolve",
-         "check the host name"},
-    Sign{"CERTIFICATE_VERIFY_FAILED", StatusCode::kUnauthenticated,
-         "its certificate is of another cluster, or expired", kSameCluster},
-    Sign{"certificate verify failed", StatusCode::kUnauthenticated,
-         "its certificate is of another cluster, or expired", kSameCluster},
-    Sign{"WRONG_VERSION_NUMBER", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port",
-         "check the port"},
-    Sign{"wrong version number", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port",
-         "check the port"},
-    Sign{"Network is unreachable", StatusCode::kUnavailable, "no route to it",
-         "check the address and the network"},
+    Sign{"DNS resolution failed", StatusCode::kUnavailable, "the name does not resolve", "check the host name"},
+    Sign{"Domain name not found", StatusCode::kUnavailable, "the name does not resolve", "check the host name"},
+    Sign{"CERTIFICATE_VERIFY_FAILED", StatusCode::kUnauthenticated, "its certificate is of another cluster, or expired",
+         kSameCluster},
+    Sign{"certificate verify failed", StatusCode::kUnauthenticated, "its certificate is of another cluster, or expired",
+         kSameCluster},
+    Sign{"WRONG_VERSION_NUMBER", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port", "check the port"},
+    Sign{"wrong version number", StatusCode::kUnavailable, "it does not speak TLS: not a Rayo port", "check the port"},
+    Sign{"Network is unreachable", StatusCode::kUnavailable, "no route to it", "check the address and the network"},
     Sign{"No route to host", StatusCode::kUnavailable, "no route to it",
          "check the address, the network and firewalls"},
     Sign{"No such file or directory", StatusCode::kUnavailable, "nothing listens there",
@@ -52,8 +46,7 @@ constexpr std::array kSigns = {
     Sign{"Ping timeout", StatusCode::kUnavailable, "it stopped answering", ""},
     Sign{"Timeout occurred", StatusCode::kUnavailable, "no answer in time",
          "check the address, the network and firewalls"},
-    Sign{"timed out", StatusCode::kUnavailable, "no answer in time",
-         "check the address, the network and firewalls"},
+    Sign{"timed out", StatusCode::kUnavailable, "no answer in time", "check the address, the network and firewalls"},
 };
 
 // Between these words our own verifier's sentence stands inside of gRPC's.
@@ -74,8 +67,7 @@ base::Status unavailable(const std::string& text, const CallTexts& texts) {
     if (holds(text, sign.part))
       return failed(sign.code, cat("cannot reach ", texts.place, ": ", sign.cause), sign.next_step);
   if (texts.reached)
-    return failed(StatusCode::kUnavailable,
-                  cat("the connection to ", texts.place, " broke during ", texts.method));
+    return failed(StatusCode::kUnavailable, cat("the connection to ", texts.place, " broke during ", texts.method));
   return failed(StatusCode::kUnavailable, cat("cannot talk to ", texts.place, ": it closed the connection"),
                 "it may not know this machine's certificate, or be shutting down; its log tells");
 }
@@ -140,8 +132,8 @@ base::Status from_grpc(const grpc::Status& status, const std::optional<std::stri
 
 std::chrono::system_clock::time_point to_wall(base::TimePoint deadline) {
   if (deadline == base::kForever) return std::chrono::system_clock::time_point::max();
-  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                                                deadline - base::system_clock().now());
+  return std::chrono::system_clock::now() +
+         std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline - base::system_clock().now());
 }
 
 base::TimePoint from_wall(std::chrono::system_clock::time_point deadline) {
@@ -172,8 +164,8 @@ void take_over_grpc_log() {
     gpr_set_log_function([](gpr_log_func_args* line) {
       // Each bad handshake is an error to gRPC; but before it aborts it says only this.
       bool aborts = std::string_view(line->message).starts_with("assertion failed");
-      base::log().log(aborts ? spdlog::level::critical : spdlog::level::debug, "grpc {}:{}: {}", line->file,
-                      line->line, line->message);
+      base::log().log(aborts ? spdlog::level::critical : spdlog::level::debug, "grpc {}:{}: {}", line->file, line->line,
+                      line->message);
     });
   });
 }

@@ -31,8 +31,7 @@ struct CallTexts {
 };
 // gRPC's status of a call as ours: a handler's own error unchanged, gRPC's texts in our words with a next
 // step.
-base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step,
-                       const CallTexts& texts);
+base::Status from_grpc(const grpc::Status& status, const std::optional<std::string>& next_step, const CallTexts& texts);
 
 // gRPC's deadlines are of the wall clock.
 std::chrono::system_clock::time_point to_wall(base::TimePoint deadline);

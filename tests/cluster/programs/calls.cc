@@ -1,14 +1,13 @@
 // Every way of calling, once, on whatever cluster it finds: one line a check that failed, exit code 1 if any did.
 //
 //   cluster_calls            (RAYO_ADDRESS and RAYO_TOKEN of another home make it a remote driver)
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <rayo/rayo.h>
@@ -81,7 +80,8 @@ void calls(const rayo::NodeRecord& node) {
   std::vector<rayo::ObjectRef<int64_t>> sums;
   for (int i = 0; i < 2'000; ++i) sums.push_back(other.call<&Counter::add>(1));
   for (int i = 0; i < 2'000; ++i)
-    if (sums[static_cast<size_t>(i)].get() != 5 + i + 1) return check(false, "calls start in the order in which they are made");
+    if (sums[static_cast<size_t>(i)].get() != 5 + i + 1)
+      return check(false, "calls start in the order in which they are made");
   const std::string text = thrown<rayo::TaskError>([&] { one.call<&Counter::fail>().get(); }, "what a method throws");
   check(text.find("broken on purpose") != std::string::npos, "the message of what was thrown");
   const std::string cycle =

@@ -1,10 +1,10 @@
 // A program that has a second thread before rayo::init: its workers cannot be forked from a zygote, each is exec'd.
-#include <rayo/rayo.h>
-
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <thread>
+
+#include <rayo/rayo.h>
 
 struct Adder {
   int64_t sum = 0;

@@ -27,7 +27,6 @@ int main(int argc, char** argv) {
   const auto refused = adder.call<&Adder::refuse>().try_get();
   int from_plugin = -5;
   if (plugin != nullptr) from_plugin = reinterpret_cast<int (*)(int)>(dlsym(plugin, "run_plugin"))(5);
-  std::printf("%d %zu %s %d\n", sum, words, refused ? "nothing" : refused.error().remote_type.c_str(),
-              from_plugin);
+  std::printf("%d %zu %s %d\n", sum, words, refused ? "nothing" : refused.error().remote_type.c_str(), from_plugin);
   return 0;
 }

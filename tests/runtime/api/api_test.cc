@@ -67,9 +67,7 @@ int slow(int ms) {
 int broken(int n) { throw std::runtime_error("broken " + std::to_string(n)); }
 int let_through() { return rayo::remote<broken>(7).get(); }
 size_t length(std::string_view text) { return text.size(); }
-int64_t count_with(rayo::ActorHandle<Counter> counter, int64_t n) {
-  return counter.call<&Counter::add>(n).get();
-}
+int64_t count_with(rayo::ActorHandle<Counter> counter, int64_t n) { return counter.call<&Counter::add>(n).get(); }
 rayo::ObjectRef<std::string> make_inner() { return rayo::put(std::string("inner")); }
 struct Bag {
   std::vector<rayo::ObjectRef<std::string>> refs;
@@ -288,8 +286,7 @@ TEST_F(ApiTest, ManyThreadsOfTheUserMayCall) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&counter] {
-      for (int i = 0; i < 200; ++i)
-        counter.call<&Counter::add>(rayo::remote<half>(2.0).get() > 0 ? 1 : 0).get();
+      for (int i = 0; i < 200; ++i) counter.call<&Counter::add>(rayo::remote<half>(2.0).get() > 0 ? 1 : 0).get();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -340,8 +337,7 @@ TEST(InProcessSessionTest, TwoFunctionsOfOneIdentityEndInit) {
   const pid_t child = fork();  // the registry only grows
   if (child == 0) {
     static rayo::internal::Function first{
-        .id = 7, .mangled = "TaskTagIXadL_ZL1fvEEE", .name = "f", .invoke = [](rayo::internal::Invocation&) {
-        }};
+        .id = 7, .mangled = "TaskTagIXadL_ZL1fvEEE", .name = "f", .invoke = [](rayo::internal::Invocation&) {}};
     static rayo::internal::Function second = first;
     second.invoke = [](rayo::internal::Invocation& call) { call.self = nullptr; };
     rayo::internal::register_function(first);

@@ -177,8 +177,7 @@ TEST(CodecTest, ItemsAreThoseOfTheStandard) {
   EXPECT_EQ(hex_of(true), "f5");
   EXPECT_EQ(hex_of(std::optional<int>()), "f6");
   EXPECT_EQ(hex_of(std::string("IETF")), "6449455446");
-  EXPECT_EQ(hex_of(std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}),
-            "4401020304");
+  EXPECT_EQ(hex_of(std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}), "4401020304");
   EXPECT_EQ(hex_of(std::vector<std::string>{"a", "b"}), "8261616162");
   EXPECT_EQ(hex_of(std::map<std::string, int>{{"a", 1}}), "a1616101");
   EXPECT_EQ(hex_of(std::vector<uint16_t>{1, 2}), "d8454401000200") << "RFC 8746, little-endian";
@@ -215,8 +214,7 @@ TEST(CodecTest, AMismatchNamesBothTypes) {
   EXPECT_THROW(read<int64_t>(bytes_of(UINT64_MAX)), rayo::TypeMismatch);
   EXPECT_THROW(read<int>(bytes_of(1.5)), rayo::TypeMismatch);
   EXPECT_THROW((read<std::array<int, 3>>(bytes_of(std::array<int, 2>{1, 2}))), rayo::TypeMismatch);
-  EXPECT_THROW((read<std::variant<int, bool>>(bytes_of(std::variant<int, bool, char>{'x'}))),
-               rayo::TypeMismatch);
+  EXPECT_THROW((read<std::variant<int, bool>>(bytes_of(std::variant<int, bool, char>{'x'}))), rayo::TypeMismatch);
   EXPECT_THROW(read<Point>(bytes_of(std::vector<std::string>{"a", "b", "c"})), rayo::TypeMismatch);
 }
 

@@ -14,8 +14,8 @@ TEST(Address, ReadsWhatPeopleWrite) {
 }
 
 TEST(Address, RefusesTheRestAndShowsHow) {
-  for (const char* text : {"", "host", ":80", "host:", "host:0", "host:65536", "host:8x", "fe80::1:80",
-                           "http://a:1", "a b:1", "a:1,", "[\t1]:6", "a\x1b[31m:1"}) {
+  for (const char* text : {"", "host", ":80", "host:", "host:0", "host:65536", "host:8x", "fe80::1:80", "http://a:1",
+                           "a b:1", "a:1,", "[\t1]:6", "a\x1b[31m:1"}) {
     auto parsed = parse_host_ports(text);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_NE(next_step(parsed.status()).find("HOST:PORT"), std::string::npos);

@@ -10,9 +10,7 @@ namespace {
 TEST(ConfigTable, EveryDefaultParsesAndHasAReason) {
   for (const Setting& setting : all_settings()) {
     EXPECT_FALSE(setting.reason.empty()) << setting.key;
-    EXPECT_TRUE(
-        Config::parse(std::string(setting.key) + " = \"" + std::string(setting.by_default) + "\"\n", "x")
-            .ok())
+    EXPECT_TRUE(Config::parse(std::string(setting.key) + " = \"" + std::string(setting.by_default) + "\"\n", "x").ok())
         << setting.key;
   }
 }

@@ -94,8 +94,7 @@ TEST_F(Sessions, AZombieIsGone) {
 
 TEST_F(Sessions, AfterARebootNothingLivesAndTheErrorSaysSo) {
   Session session = started("alpha", "127.0.0.1:6379");
-  overwrite(session.head().head_pid(),
-            cat(getpid(), " ", *start_ticks(getpid()), " 00000000-before-the-boot\n"));
+  overwrite(session.head().head_pid(), cat(getpid(), " ", *start_ticks(getpid()), " 00000000-before-the-boot\n"));
   session.machine = "00000000-before-the-boot";
   ASSERT_TRUE(save_session(session).ok());
   auto found = find_session("");

@@ -71,10 +71,9 @@ TEST_F(SettingsFiles, WhatIsNoSettingsFileIsNamed) {
 TEST(ReadyPipe, CarriesWhyADaemonEnds) {
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
-  tell_ready(pipe_ends[1], {.exit_code = 3,
-                            .error = "cannot listen: port 6379 is taken",
-                            .next_step = "--port 0",
-                            .notes = {"a \"b\"\n"}});
+  tell_ready(
+      pipe_ends[1],
+      {.exit_code = 3, .error = "cannot listen: port 6379 is taken", .next_step = "--port 0", .notes = {"a \"b\"\n"}});
   char buffer[1024];
   ssize_t got = read(pipe_ends[0], buffer, sizeof buffer);
   ASSERT_GT(got, 0);

@@ -37,15 +37,13 @@ class App : public ::testing::Test {
 TEST_F(App, HelpNamesEveryCommandThatExistsAndNoOther) {
   Ran help = rayo({"help"});
   EXPECT_EQ(help.code, kDone);
-  for (const char* name :
-       {"start", "stop", "status", "list", "why", "logs", "config", "doctor", "token", "version"}) {
+  for (const char* name : {"start", "stop", "status", "list", "why", "logs", "config", "doctor", "token", "version"}) {
     EXPECT_NE(help.out.find(std::string("rayo ") + name), std::string::npos) << name;
     Ran own = rayo({"help", name});
     EXPECT_EQ(own.code, kDone) << name;
     EXPECT_NE(own.out.find(std::string("rayo ") + name), std::string::npos) << own.out;
   }
-  for (const char* name :
-       {"rayo memory", "rayo network", "rayo drain", "rayo serve", "--rotate", "--resume"}) {
+  for (const char* name : {"rayo memory", "rayo network", "rayo drain", "rayo serve", "--rotate", "--resume"}) {
     EXPECT_EQ(help.out.find(name), std::string::npos) << name;
   }
 }

@@ -46,9 +46,9 @@ proto::StatusReply cluster() {
 
 TEST(StatusText, ShowsEachNodeWithItsDevices) {
   std::string text = status_text(cluster(), now());
-  for (const char* part : {"Cluster alpha", "10.0.0.5:6379", "3 m 20 s", "box (head)", "4f2a91c03b77",
-                           "7.5/8", "0.5/1", "2.0 GiB/8.0 GiB", "tpu 1/2", "zone=a", "box:0", "NVIDIA H200",
-                           "hot (93 C)", "3.0 GiB/141.0 GiB", "412 W", "Actors: none"}) {
+  for (const char* part :
+       {"Cluster alpha", "10.0.0.5:6379", "3 m 20 s", "box (head)", "4f2a91c03b77", "7.5/8", "0.5/1", "2.0 GiB/8.0 GiB",
+        "tpu 1/2", "zone=a", "box:0", "NVIDIA H200", "hot (93 C)", "3.0 GiB/141.0 GiB", "412 W", "Actors: none"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

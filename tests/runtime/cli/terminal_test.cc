@@ -13,10 +13,9 @@ namespace {
 TEST(Terminal, AnErrorIsExactlyTwoLinesWhateverItsText) {
   std::ostringstream out, err;
   Terminal terminal(out, err, false);
-  EXPECT_EQ(
-      terminal.fail(base::failed(absl::StatusCode::kUnavailable, "cannot reach X:\nrefused\n", "look\nthere"),
-                    kNoCluster),
-      3);
+  EXPECT_EQ(terminal.fail(base::failed(absl::StatusCode::kUnavailable, "cannot reach X:\nrefused\n", "look\nthere"),
+                          kNoCluster),
+            3);
   EXPECT_EQ(err.str(), "rayo: cannot reach X: refused\ntry: look there\n");
   EXPECT_EQ(out.str(), "");
 }

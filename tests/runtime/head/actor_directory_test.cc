@@ -57,8 +57,7 @@ struct Fixture : ::testing::Test {
   }
   proto::ActorState state(ActorId id) { return actors.find(id)->info.state(); }
   bool erased(const std::string& table) {
-    return std::ranges::any_of(changes.persist.writes(),
-                               [&](const Write& w) { return w.table == table && !w.value; });
+    return std::ranges::any_of(changes.persist.writes(), [&](const Write& w) { return w.table == table && !w.value; });
   }
 };
 

@@ -118,8 +118,7 @@ TEST_F(ClusterEvents, WhatNobodyCouldEverHoldIsToldAfterASecondAndGivenUpAtItsTi
   pass(200ms);
   auto notices = sent(id(1), &proto::NodeDown::has_notice);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_NE(notices[0].notice().notice().text().find("3 GPU do not fit: the node has no GPU"),
-            std::string::npos)
+  EXPECT_NE(notices[0].notice().notice().text().find("3 GPU do not fit: the node has no GPU"), std::string::npos)
       << notices[0].notice().notice().text();
   pass(1s);
   EXPECT_EQ(state_of(actor), proto::DEAD);
@@ -148,8 +147,7 @@ TEST_F(ClusterEvents, TwoNodesOfTwoGpusTakeFourActorsOfSixTenths) {
   for (uint64_t n = 1; n <= 5; ++n) create(n, {{"gpu", Amount::of(0.6)}});
   EXPECT_EQ(state.actors.counts().starting, 4);
   EXPECT_EQ(state.actors.counts().pending, 1);
-  EXPECT_EQ(status_of(state).pending(0).reasons(0).text(),
-            "0.6 GPU does not fit: free per device = 0.4, 0.4");
+  EXPECT_EQ(status_of(state).pending(0).reasons(0).text(), "0.6 GPU does not fit: free per device = 0.4, 0.4");
 }
 
 TEST_F(ClusterEvents, ARefusedStartGoesToAnotherNode) {

@@ -27,13 +27,12 @@ struct Kind {
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Kind memory() {
-  return {
-      "memory",
-      [](ControlStore& s) {
-        static_cast<MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
-      },
-      [](ControlStore& s) { static_cast<MemoryStore&>(s).fail_with({}); },
-      [](const base::Path&) { return std::make_unique<MemoryStore>(); }};
+  return {"memory",
+          [](ControlStore& s) {
+            static_cast<MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
+          },
+          [](ControlStore& s) { static_cast<MemoryStore&>(s).fail_with({}); },
+          [](const base::Path&) { return std::make_unique<MemoryStore>(); }};
 }
 
 Kind sqlite() {
@@ -69,8 +68,7 @@ TEST_P(ControlStoreTest, KeepsWhatWasPutSortedByTableAndKey) {
   batch.put("actors", "1", "");
   ASSERT_TRUE(store->apply(batch).ok());
   EXPECT_EQ(rows(),
-            (std::vector<Row>{
-                {"actors", "1", ""}, {"actors", "2", "two"}, {"names", std::string("a\0b", 3), "x"}}));
+            (std::vector<Row>{{"actors", "1", ""}, {"actors", "2", "two"}, {"names", std::string("a\0b", 3), "x"}}));
 }
 
 TEST_P(ControlStoreTest, LaterWritesOfABatchWin) {

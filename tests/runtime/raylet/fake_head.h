@@ -35,11 +35,10 @@ class FakeHead {
     desk_.cluster_name = "test";
     desk_.version = std::string(base::kVersion);
     desk_.data_secret = token.data_secret();
-    RAYO_ASSIGN_OR_RETURN(auto identity,
-                          rpc::issue_identity(desk_.authority, {rpc::Role::kHead, cluster, {}}, wall));
+    RAYO_ASSIGN_OR_RETURN(auto identity, rpc::issue_identity(desk_.authority, {rpc::Role::kHead, cluster, {}}, wall));
     add_methods();
-    server_ = std::make_unique<rpc::Server>(loop_, service_,
-                                            rpc::ServerOptions{.identity = identity, .cluster = cluster});
+    server_ =
+        std::make_unique<rpc::Server>(loop_, service_, rpc::ServerOptions{.identity = identity, .cluster = cluster});
     RAYO_RETURN_IF_ERROR(server_->start());
     RAYO_ASSIGN_OR_RETURN(port_, rpc::Port::open(loop_, {.host = "127.0.0.1"}));
     port_->serve({.tls = [this](base::Fd fd) { server_->accept_tls(std::move(fd)); },
@@ -87,8 +86,9 @@ class FakeHead {
   }
 
   void add_methods() {
-    service_.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream,
-                                           rpc::Call&) { return attach(stream); });
+    service_.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream, rpc::Call&) {
+      return attach(stream);
+    });
     service_.on(rpc::head::kBeat, [](const proto::BeatRequest& request, rpc::Call&) {
       proto::BeatReply reply;
       reply.set_known(true);

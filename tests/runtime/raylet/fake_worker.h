@@ -72,8 +72,7 @@ class FakeProcess {
     }
     ssize_t sent = ::sendmsg(socket_.get(), &out, MSG_NOSIGNAL);
     while (sent >= 0 && static_cast<size_t>(sent) < bytes.size()) {
-      ssize_t more =
-          ::send(socket_.get(), bytes.data() + sent, bytes.size() - static_cast<size_t>(sent), MSG_NOSIGNAL);
+      ssize_t more = ::send(socket_.get(), bytes.data() + sent, bytes.size() - static_cast<size_t>(sent), MSG_NOSIGNAL);
       if (more < 0) return;
       sent += more;
     }

@@ -11,8 +11,8 @@ namespace {
 class HomeOutboxTest : public testing::Test {
  protected:
   std::vector<proto::HoldObjectsRequest> sent_;
-  HomeOutbox outbox_{
-      NodeId{1, 1}, [this](uint64_t, const proto::HoldObjectsRequest& request) { sent_.push_back(request); }};
+  HomeOutbox outbox_{NodeId{1, 1},
+                     [this](uint64_t, const proto::HoldObjectsRequest& request) { sent_.push_back(request); }};
 };
 
 TEST_F(HomeOutboxTest, OneMessageAtATimeAndTheLastWordCounts) {

@@ -43,8 +43,8 @@ class KeeperTest : public testing::Test {
     auto keeper = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "rayo-keeper";
     pid_t pid = fork();
     if (pid == 0) {
-      execl(keeper.c_str(), "rayo-keeper", "--pid-file", pid_file_.c_str(), "--", "/bin/sh", "-c",
-            script.c_str(), nullptr);
+      execl(keeper.c_str(), "rayo-keeper", "--pid-file", pid_file_.c_str(), "--", "/bin/sh", "-c", script.c_str(),
+            nullptr);
       _exit(99);
     }
     return pid;

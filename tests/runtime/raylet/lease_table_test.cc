@@ -15,8 +15,7 @@ scheduler::Demand cpus(double amount) { return {.resources = {{"cpu", Amount::of
 class LeaseTableTest : public testing::Test {
  protected:
   LeaseId grant(double amount) {
-    Lease lease{
-        .id = base::random_id<LeaseId>(), .job = job_, .requester = requester_, .requester_node = node_};
+    Lease lease{.id = base::random_id<LeaseId>(), .job = job_, .requester = requester_, .requester_node = node_};
     LeaseId id = lease.id;
     return table_.grant(lease, cpus(amount)) ? id : LeaseId{};
   }

@@ -76,8 +76,7 @@ class NodeTest : public testing::Test {
     base::run_on_thread(thread_, [&] {
       auto socket = base::connect_unix(base::NodeFiles{settings_.node_dir}.raylet_socket());
       ASSERT_TRUE(socket.ok());
-      driver_ =
-          std::make_unique<FakeProcess>(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
+      driver_ = std::make_unique<FakeProcess>(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
       auto reply = driver_->hello(environment);
       ASSERT_TRUE(reply && !reply->has_failure());
       base::Fd program(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -92,8 +91,7 @@ class NodeTest : public testing::Test {
       offer.mutable_offer_package()->set_with_file(true);
       driver_->send(3, offer, {program.get()});
       auto taken = driver_->receive();
-      ASSERT_TRUE(taken && !taken->message.package_reply().needed() &&
-                  !taken->message.package_reply().has_failure());
+      ASSERT_TRUE(taken && !taken->message.package_reply().needed() && !taken->message.package_reply().has_failure());
     });
   }
   // What the driver is sent until something fits; nullopt where the raylet closes before.
@@ -121,8 +119,7 @@ class NodeTest : public testing::Test {
              (message.has_actor_reply() && message.actor_reply().actor().state() == state);
     });
     if (!received) return std::nullopt;
-    return received->message.has_actor() ? received->message.actor()
-                                         : received->message.actor_reply().actor();
+    return received->message.has_actor() ? received->message.actor() : received->message.actor_reply().actor();
   }
   // All workers of the node's folder are gone.
   bool await_gone(pid_t pid, base::Duration limit) {
@@ -253,8 +250,7 @@ TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
     request.mutable_request_leases()->set_shape(7);
     request.mutable_request_leases()->set_count(1);
     request.mutable_request_leases()->set_what("half");
-    (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] =
-        10'000;
+    (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
     driver_->send(0, request);
     auto granted = await([](const proto::ToWorker& message) { return message.has_lease_granted(); });
     ASSERT_TRUE(granted);

@@ -8,8 +8,7 @@ namespace rayo::raylet {
 namespace {
 
 TEST(Verdict, ExitAndSignal) {
-  auto record =
-      explain({.pid = 7, .exited = true, .exit_code = 3}, {.what = "actor Counter", .last_lines = {"boom"}});
+  auto record = explain({.pid = 7, .exited = true, .exit_code = 3}, {.what = "actor Counter", .last_lines = {"boom"}});
   EXPECT_EQ(record.kind(), proto::EXIT);
   EXPECT_EQ(record.exit_code(), 3);
   EXPECT_EQ(record.text(), "actor Counter ended: exit code 3");

@@ -56,13 +56,12 @@ TEST_F(Certificates, TheRoleStandsInTheCertificate) {
 TEST_F(Certificates, OnlyOneSpellingOfARoleCounts) {
   std::string good = kNode.uri();
   EXPECT_TRUE(RoleName::parse(good));
-  for (std::string wrong :
-       {good + "/", good + "0", good.substr(1), std::string("rayo://x/head"),
-        std::string("rayo://0000000000001111000000000000222A/head"),
-        std::string("rayo://00000000000011110000000000002222/head/head"),
-        base::cat("rayo://", kCluster.hex()), base::cat("rayo://", kCluster.hex(), "/head/"),
-        base::cat("rayo://", kCluster.hex(), "/raylet/", kNode.id.hex()),
-        base::cat("rayo://", kCluster.hex(), "/node/", kNode.id.hex(), "/head")})
+  for (std::string wrong : {good + "/", good + "0", good.substr(1), std::string("rayo://x/head"),
+                            std::string("rayo://0000000000001111000000000000222A/head"),
+                            std::string("rayo://00000000000011110000000000002222/head/head"),
+                            base::cat("rayo://", kCluster.hex()), base::cat("rayo://", kCluster.hex(), "/head/"),
+                            base::cat("rayo://", kCluster.hex(), "/raylet/", kNode.id.hex()),
+                            base::cat("rayo://", kCluster.hex(), "/node/", kNode.id.hex(), "/head")})
     EXPECT_FALSE(RoleName::parse(wrong)) << wrong;
 }
 
@@ -82,8 +81,7 @@ TEST_F(Certificates, TheChainIsWhatTlsChecks) {
 }
 
 TEST_F(Certificates, ANodesCertificateIssuesNothing) {
-  CertificateHandle ca = read(authority_.certificate_pem), node = read(node_.certificate_pem),
-                    forged(X509_new());
+  CertificateHandle ca = read(authority_.certificate_pem), node = read(node_.certificate_pem), forged(X509_new());
   BioHandle key_text = bio_over(node_.key_pem);
   KeyHandle key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
   X509_set_version(forged.get(), 2);
@@ -145,9 +143,8 @@ TEST_F(Certificates, AClockThatIsWrongIsNamed) {
   clock_.advance(hours(25) + hours(24) * 3651);
   EXPECT_TRUE(check_identity(node_, clock_.wall()).ok());
   clock_.advance(hours(25));
-  EXPECT_EQ(
-      problem(node_),
-      "the certificate expired at 2034-10-04 00:00 UTC and this machine's clock says 2034-10-04 01:00 UTC");
+  EXPECT_EQ(problem(node_),
+            "the certificate expired at 2034-10-04 00:00 UTC and this machine's clock says 2034-10-04 01:00 UTC");
 }
 
 TEST_F(Certificates, ANodeThatJoinsLateExpiresWithItsCa) {
@@ -159,8 +156,7 @@ TEST_F(Certificates, ANodeThatJoinsLateExpiresWithItsCa) {
 }
 
 TEST_F(Certificates, ARequestMustBeSignedByItsOwnP256Key) {
-  EXPECT_EQ(issue(authority_, "nonsense", kNode, clock_.wall()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(issue(authority_, "nonsense", kNode, clock_.wall()).status().code(), absl::StatusCode::kInvalidArgument);
   auto request_with = [](EVP_PKEY* key, EVP_PKEY* signer) {
     RequestHandle request(X509_REQ_new());
     X509_REQ_set_pubkey(request.get(), key);

@@ -58,8 +58,7 @@ TEST(Dial, RefusedNamesTheAddress) {
   Port port(false);
   auto fd = dial(port.target(), in(seconds(5)));
   EXPECT_EQ(fd.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(base::message(fd.status()),
-            base::cat("cannot connect to ", port.target().text(), ": connection refused"));
+  EXPECT_EQ(base::message(fd.status()), base::cat("cannot connect to ", port.target().text(), ": connection refused"));
 }
 
 TEST(Dial, ASilentAddressTimesOutAndIsNamed) {

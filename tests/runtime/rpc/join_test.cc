@@ -27,8 +27,7 @@ base::TimePoint in(base::Duration span) { return base::deadline_after(base::syst
 // A listening socket on loopback whose one connection a thread serves.
 class Listener {
  public:
-  explicit Listener(std::function<void(base::Fd)> serve)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Listener(std::function<void(base::Fd)> serve) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -63,8 +62,7 @@ class Join : public testing::Test {
   std::function<void(base::Fd)> head() {
     return [this](base::Fd socket) {
       DataHeaderBytes bytes{};
-      served_ =
-          receive_all(socket.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), in(seconds(5)));
+      served_ = receive_all(socket.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), in(seconds(5)));
       auto header = parse_data_header(bytes);
       if (!header) return;
       auto joined = serve_join(std::move(socket), *header, desk_);
@@ -133,8 +131,7 @@ TEST_F(Join, NobodyListens) {
     (void)dial(address, in(seconds(5)));
   }
   auto result = join(address, token_, kJoiner, in(seconds(20)));
-  EXPECT_EQ(base::message(result.status()),
-            base::cat("cannot connect to ", address.text(), ": connection refused"));
+  EXPECT_EQ(base::message(result.status()), base::cat("cannot connect to ", address.text(), ": connection refused"));
   EXPECT_EQ(base::next_step(result.status()),
             "is Rayo running there, with this port? `rayo status` on that machine tells");
   EXPECT_EQ(join_exit_code(result.status()), 3);
@@ -147,9 +144,8 @@ TEST_F(Join, SomethingAcceptsAndStaysSilent) {
         while (recv(socket.get(), bytes, sizeof bytes, 0) > 0) continue;
       },
       milliseconds(300));
-  EXPECT_EQ(base::message(error),
-            base::cat("cannot join at ", port_,
-                      ": timed out: something accepts connections there, but did not answer"));
+  EXPECT_EQ(base::message(error), base::cat("cannot join at ", port_,
+                                            ": timed out: something accepts connections there, but did not answer"));
   EXPECT_EQ(join_exit_code(error), 3);
 }
 
@@ -158,9 +154,9 @@ TEST_F(Join, TheWrongTokenIsToldNothing) {
   base::Status error = refused(head());
   EXPECT_EQ(error.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(join_exit_code(error), 4);
-  EXPECT_EQ(base::message(error),
-            base::cat("the head at ", port_,
-                      " closed the connection on our join header: wrong token, or not a Rayo port"));
+  EXPECT_EQ(
+      base::message(error),
+      base::cat("the head at ", port_, " closed the connection on our join header: wrong token, or not a Rayo port"));
   EXPECT_EQ(base::next_step(error), "`rayo token` on the head's machine prints the right line");
   EXPECT_EQ(served_.code(), absl::StatusCode::kPermissionDenied);
 }
@@ -193,8 +189,8 @@ TEST_F(Join, AnotherServicesPort) {
     char bytes[4096];
     while (recv(socket.get(), bytes, sizeof bytes, 0) > 0) continue;
   });
-  EXPECT_EQ(base::message(error), base::cat("what answers at ", port_,
-                                            " does not hold this token: wrong token, or not a Rayo port"));
+  EXPECT_EQ(base::message(error),
+            base::cat("what answers at ", port_, " does not hold this token: wrong token, or not a Rayo port"));
   EXPECT_EQ(join_exit_code(error), 4);
 }
 
@@ -214,8 +210,7 @@ TEST_F(Join, AnotherMinorVersion) {
   base::Status error = refused(head());
   EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(join_exit_code(error), 4);
-  EXPECT_EQ(base::message(error),
-            base::cat("this machine runs Rayo 0.1.3, the head at ", port_, " runs 0.2.0"));
+  EXPECT_EQ(base::message(error), base::cat("this machine runs Rayo 0.1.3, the head at ", port_, " runs 0.2.0"));
   EXPECT_EQ(base::next_step(error), "install the same minor version on both");
   EXPECT_EQ(base::message(served_), "the head runs Rayo 0.2.0, you run 0.1.3");
 }
@@ -225,8 +220,7 @@ TEST_F(Join, AHeadThatDiesOnTheWay) {
     DataHeaderBytes bytes{};
     (void)receive_all(socket.get(), reinterpret_cast<char*>(bytes.data()), bytes.size(), in(seconds(5)));
     auto header = parse_data_header(bytes);
-    TlsStream stream(std::move(socket),
-                     TlsPump::server(LinkKeys::of_join(token_.secret).tls_key(header->nonce)),
+    TlsStream stream(std::move(socket), TlsPump::server(LinkKeys::of_join(token_.secret).tls_key(header->nonce)),
                      in(seconds(5)));
     (void)stream.handshake();
   });

@@ -58,8 +58,7 @@ TEST(Ring, FramesOfEverySizeComeOutAsTheyWentIn) {
       FrameHeader header;
       std::memcpy(&header, records.data(), sizeof header);
       ASSERT_TRUE(check_header(header));
-      const std::string_view body(reinterpret_cast<const char*>(records.data() + sizeof header),
-                                  header.length);
+      const std::string_view body(reinterpret_cast<const char*>(records.data() + sizeof header), header.length);
       ASSERT_EQ(body, expected[read]);
       records = records.subspan(record_bytes(header.length));
     }

@@ -43,17 +43,14 @@ TEST(StatusJson, HasExactlyTheContractsNames) {
   EXPECT_EQ(keys(document.at("cluster")),
             (Names{"id", "name", "epoch", "version", "started_at", "address", "http", "reachable", "as_of"}));
   const auto& node = document.at("nodes").at(0);
-  EXPECT_EQ(keys(node), (Names{"id", "hostname", "address", "state", "head", "labels", "started_at",
-                               "last_seen_seconds_ago", "resources", "devices", "object_store", "workers",
-                               "drivers", "death"}));
-  EXPECT_EQ(keys(node.at("devices").at(0)),
-            (Names{"index", "uuid", "model", "state", "reason", "memory_total_bytes", "memory_used_bytes",
-                   "temperature_c", "power_w", "free"}));
+  EXPECT_EQ(keys(node),
+            (Names{"id", "hostname", "address", "state", "head", "labels", "started_at", "last_seen_seconds_ago",
+                   "resources", "devices", "object_store", "workers", "drivers", "death"}));
+  EXPECT_EQ(keys(node.at("devices").at(0)), (Names{"index", "uuid", "model", "state", "reason", "memory_total_bytes",
+                                                   "memory_used_bytes", "temperature_c", "power_w", "free"}));
   EXPECT_EQ(keys(node.at("object_store")), (Names{"capacity_bytes", "used_bytes", "spilled_bytes"}));
-  EXPECT_EQ(keys(document.at("actors")),
-            (Names{"pending", "starting", "alive", "restarting", "dead", "named"}));
-  EXPECT_EQ(keys(document.at("actors").at("named").at(0)),
-            (Names{"name", "namespace", "id", "state", "node"}));
+  EXPECT_EQ(keys(document.at("actors")), (Names{"pending", "starting", "alive", "restarting", "dead", "named"}));
+  EXPECT_EQ(keys(document.at("actors").at("named").at(0)), (Names{"name", "namespace", "id", "state", "node"}));
   EXPECT_EQ(keys(document.at("pending").at(0)),
             (Names{"kind", "resources", "count", "oldest_waiting_seconds", "reasons", "examples"}));
   EXPECT_EQ(keys(document.at("events").at(0)), (Names{"at", "severity", "text"}));
@@ -78,9 +75,8 @@ TEST(StatusJson, ADeathRecordIsWhole) {
   death.set_kind(proto::OUT_OF_MEMORY);
   death.add_last_log_lines("boom");
   auto record = death_json(death);
-  EXPECT_EQ(keys(record),
-            (std::vector<std::string>{"at", "node", "pid", "kind", "exit_code", "signal", "core_dumped",
-                                      "rss_peak_bytes", "text", "last_log_lines"}));
+  EXPECT_EQ(keys(record), (std::vector<std::string>{"at", "node", "pid", "kind", "exit_code", "signal", "core_dumped",
+                                                    "rss_peak_bytes", "text", "last_log_lines"}));
   EXPECT_EQ(record.at("kind"), "out_of_memory");
 }
 

@@ -69,15 +69,15 @@ TEST(SocketChannel, FramesPassWhole) { expect_passes_whole(make_pair()); }
 TEST(SocketChannel, FramesPassWholeOverTls) {
   Secret key{};
   key[0] = 1;
-  expect_passes_whole(make_pair(std::make_unique<TlsPump>(TlsPump::client(key)),
-                                std::make_unique<TlsPump>(TlsPump::server(key))));
+  expect_passes_whole(
+      make_pair(std::make_unique<TlsPump>(TlsPump::client(key)), std::make_unique<TlsPump>(TlsPump::server(key))));
 }
 
 TEST(SocketChannel, AnotherKeyIsRefused) {
   Secret key{}, other{};
   key[0] = 1;
-  Pair pair = make_pair(std::make_unique<TlsPump>(TlsPump::client(other)),
-                        std::make_unique<TlsPump>(TlsPump::server(key)));
+  Pair pair =
+      make_pair(std::make_unique<TlsPump>(TlsPump::client(other)), std::make_unique<TlsPump>(TlsPump::server(key)));
   send(*pair.a, "secret");
   Received got;
   exchange(*pair.a, *pair.b, 1, got);
@@ -117,9 +117,8 @@ TEST(SocketChannel, WhatIsNoFrameEndsTheChannel) {
   Pair pair = make_pair();
   const std::string garbage(1000, '\xee');
   ASSERT_EQ(::write(pair.raw_a, garbage.data(), garbage.size()), static_cast<ssize_t>(garbage.size()));
-  EXPECT_EQ(
-      pair.b->on_readable([](const FrameHeader&, Bytes, std::vector<base::Fd>&) { ADD_FAILURE(); }).code(),
-      absl::StatusCode::kDataLoss);
+  EXPECT_EQ(pair.b->on_readable([](const FrameHeader&, Bytes, std::vector<base::Fd>&) { ADD_FAILURE(); }).code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST(SocketChannel, AFrameThatClaimsDescriptorsWithoutThemIsRefused) {
@@ -127,8 +126,7 @@ TEST(SocketChannel, AFrameThatClaimsDescriptorsWithoutThemIsRefused) {
   FrameHeader header;
   header.sequence = 3;
   ASSERT_EQ(::write(pair.raw_a, &header, sizeof header), static_cast<ssize_t>(sizeof header));
-  EXPECT_FALSE(
-      pair.b->on_readable([](const FrameHeader&, Bytes, std::vector<base::Fd>&) { ADD_FAILURE(); }).ok());
+  EXPECT_FALSE(pair.b->on_readable([](const FrameHeader&, Bytes, std::vector<base::Fd>&) { ADD_FAILURE(); }).ok());
 }
 
 }  // namespace

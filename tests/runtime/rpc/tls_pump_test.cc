@@ -25,8 +25,7 @@ base::Status carry(TlsPump& from, TlsPump& to, size_t piece = SIZE_MAX) {
 }
 
 struct Pair {
-  explicit Pair(const Secret& key = random_secret())
-      : client(TlsPump::client(key)), server(TlsPump::server(key)) {}
+  explicit Pair(const Secret& key = random_secret()) : client(TlsPump::client(key)), server(TlsPump::server(key)) {}
   bool shake_hands(size_t piece = SIZE_MAX) {
     for (int flight = 0; flight < 4; ++flight)
       if (!carry(client, server, piece).ok() || !carry(server, client, piece).ok()) return false;

@@ -2,7 +2,6 @@
 #include "runtime/worker/call_body.h"
 
 #include <gtest/gtest.h>
-
 #include <random>
 
 namespace rayo::worker {

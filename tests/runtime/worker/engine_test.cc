@@ -49,8 +49,7 @@ TEST(Engine, ALongBodyGoesInPieces) {
   caller.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes body) { answer = as_text(body); };
   EchoServer server(callee);
   std::lock_guard hold(caller.engine.baton());
-  for (const size_t size :
-       {size_t{32704}, size_t{32705}, size_t{100'000}, size_t{5'000'001}, size_t{16} << 20}) {
+  for (const size_t size : {size_t{32704}, size_t{32705}, size_t{100'000}, size_t{5'000'001}, size_t{16} << 20}) {
     std::string body(size, 'x');
     for (size_t i = 0; i < size; i += 997) body[i] = static_cast<char>('a' + i % 23);
     answer.clear();
@@ -68,9 +67,7 @@ TEST(Engine, BackpressureRefusesAndLosesNothing) {
   const Link ring = link(caller, callee);
   uint64_t answered = 0;
   bool in_order = true;
-  caller.sink.frame = [&](PeerId, const rpc::FrameHeader& header, Bytes) {
-    in_order &= header.call_id == ++answered;
-  };
+  caller.sink.frame = [&](PeerId, const rpc::FrameHeader& header, Bytes) { in_order &= header.call_id == ++answered; };
   std::lock_guard hold(caller.engine.baton());
   const std::string body(1000, 'b');
   uint64_t sent = 0;
@@ -96,8 +93,7 @@ TEST(Engine, BothSidesFloodAndNeitherStands) {
     me.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { ++got; };
     std::lock_guard hold(me.engine.baton());
     for (uint64_t i = 0; i < kCalls; ++i)
-      ASSERT_TRUE(
-          me.engine.wait_until([&] { return me.engine.send(peer, call(i), {as_bytes(body)}); }, soon()));
+      ASSERT_TRUE(me.engine.wait_until([&] { return me.engine.send(peer, call(i), {as_bytes(body)}); }, soon()));
     EXPECT_TRUE(me.engine.wait_until([&] { return got == kCalls && me.engine.backlog(peer) == 0; }, soon()));
     me.engine.flush();
     me.sink.frame = [](PeerId, const rpc::FrameHeader&, Bytes) {};
@@ -372,8 +368,7 @@ TEST(Engine, APeersLastWordsComeBeforeTheRayletsWordOfItsDeath) {
     if (heard.back() != "link") return;
     auto pair = rpc::RingPair::create();
     EXPECT_TRUE(
-        caller.engine.add_ring_peer({std::move(pair->fd), true, 0, 0, bell_fds(second.engine.doorbell())})
-            .ok());
+        caller.engine.add_ring_peer({std::move(pair->fd), true, 0, 0, bell_fds(second.engine.doorbell())}).ok());
   };
   std::lock_guard hold(caller.engine.baton());
   ASSERT_TRUE(caller.engine.attach_raylet(base::Fd(ends[0]), nullptr).ok());

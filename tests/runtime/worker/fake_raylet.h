@@ -1,24 +1,23 @@
-// A raylet and a head in some 250 lines: real sockets, real worker processes (this test program, exec'd), real rings; one node, no
-// resources. What the worker side does against it, it does against the real one.
+// A raylet and a head in some 250 lines: real sockets, real worker processes (this test program, exec'd), real rings;
+// one node, no resources. What the worker side does against it, it does against the real one.
 #pragma once
-
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <deque>
+#include <fcntl.h>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <spawn.h>
 #include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -193,8 +192,11 @@ class FakeRaylet {
     using M = proto::ToRaylet;
     proto::ToWorker reply;
     switch (message.message_case()) {
-      case M::kHello: return hello(from, call_id, message.hello(), fds);
-      case M::kOfferPackage: reply.mutable_package_reply()->set_needed(false); break;
+      case M::kHello:
+        return hello(from, call_id, message.hello(), fds);
+      case M::kOfferPackage:
+        reply.mutable_package_reply()->set_needed(false);
+        break;
       case M::kCreateActor: {
         const auto id = id_of<ActorId>(message.create_actor().spec().actor());
         Actor& actor = actors_[id];
@@ -214,7 +216,8 @@ class FakeRaylet {
       }
       case M::kFindActor: {
         for (auto& [id, actor] : actors_)
-          if (actor.spec.name() == message.find_actor().name()) *reply.mutable_actor_reply()->mutable_actor() = actor.info;
+          if (actor.spec.name() == message.find_actor().name())
+            *reply.mutable_actor_reply()->mutable_actor() = actor.info;
         break;
       }
       case M::kKillActor: {
@@ -223,9 +226,12 @@ class FakeRaylet {
         reply.mutable_done();
         break;
       }
-      case M::kActorStarted: return started(from, message.actor_started());
-      case M::kConnect: return connect(from, call_id, message.connect().peer());
-      case M::kRequestLeases: return leases(from, message.request_leases());
+      case M::kActorStarted:
+        return started(from, message.actor_started());
+      case M::kConnect:
+        return connect(from, call_id, message.connect().peer());
+      case M::kRequestLeases:
+        return leases(from, message.request_leases());
       case M::kReturnLease: {
         ++leases_returned;
         return;
@@ -240,7 +246,8 @@ class FakeRaylet {
         reply.mutable_done();
         break;
       }
-      case M::kPublishObject: return publish(from, message.publish_object());
+      case M::kPublishObject:
+        return publish(from, message.publish_object());
       case M::kResolveObject: {
         Object& object = objects_[id_of(message.resolve_object().object())];
         if (!object.known) return object.waiting.emplace_back(from, call_id), void();
@@ -250,8 +257,11 @@ class FakeRaylet {
         ++goodbyes;
         reply.mutable_done();
         break;
-      case M::kListNodes: reply.mutable_nodes_reply()->add_nodes()->set_hostname("fake"); break;
-      default: return;
+      case M::kListNodes:
+        reply.mutable_nodes_reply()->add_nodes()->set_hostname("fake");
+        break;
+      default:
+        return;
     }
     if (call_id != 0) send(from, call_id, reply);
   }
@@ -305,7 +315,8 @@ class FakeRaylet {
 
   ProcessId start_worker() {
     const auto process = base::random_id<ProcessId>();
-    std::vector<std::string> variables = {base::cat("RAYO_WORKER=", process.hex()), base::cat("RAYO_WORKER_SOCKET=", path_)};
+    std::vector<std::string> variables = {base::cat("RAYO_WORKER=", process.hex()),
+                                          base::cat("RAYO_WORKER_SOCKET=", path_)};
     for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
@@ -417,8 +428,10 @@ class FakeRaylet {
     death.set_pid(pid);
     death.set_kind(WIFSIGNALED(status) ? proto::SIGNAL : proto::EXIT);
     if (killed_.count(process)) death.set_kind(proto::KILLED);
-    if (WIFSIGNALED(status)) death.set_signal(WTERMSIG(status));
-    else death.set_exit_code(WEXITSTATUS(status));
+    if (WIFSIGNALED(status))
+      death.set_signal(WTERMSIG(status));
+    else
+      death.set_exit_code(WEXITSTATUS(status));
     for (auto& link : links_)
       for (int side : {0, 1}) {
         if (link->sides[side] != process || link->closed.closed()) continue;

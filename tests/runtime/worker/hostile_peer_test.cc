@@ -47,8 +47,7 @@ rpc::FrameHeader call(uint64_t id) {
 
 template <class T>
 T* map_shared(int fd, size_t bytes) {
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
   EXPECT_NE(memory, MAP_FAILED);
   return static_cast<T*>(memory);
 }
@@ -102,8 +101,7 @@ TEST(HostilePeer, AGoodPeerIsServedBesideIt) {
   auto* sweeps = map_shared<std::atomic<uint64_t>>(-1, 4096);
   auto* page = map_shared<uint64_t>(victim.engine.doorbell().page_fd(), 4096);
   uint64_t answered = 0;
-  good.sink.expects =
-      true;  // its net is what brings it through: the page it rings is overwritten all the time
+  good.sink.expects = true;  // its net is what brings it through: the page it rings is overwritten all the time
   good.sink.frame = [&](PeerId, const rpc::FrameHeader& header, Bytes) { answered = header.call_id; };
   for (uint32_t round = 0; round < 20; ++round) {
     auto pair = rpc::RingPair::create();
@@ -111,8 +109,7 @@ TEST(HostilePeer, AGoodPeerIsServedBesideIt) {
     rpc::Doorbell hostile_bell = new_doorbell();
     {
       std::lock_guard hold(victim.engine.baton());
-      ASSERT_TRUE(
-          victim.engine.add_ring_peer({duplicate(pair->fd.get()), true, 0, 1, bell_fds(hostile_bell)}).ok());
+      ASSERT_TRUE(victim.engine.add_ring_peer({duplicate(pair->fd.get()), true, 0, 1, bell_fds(hostile_bell)}).ok());
     }
     auto* memory = map_shared<uint64_t>(pair->fd.get(), rpc::kRingPairBytes);
     auto bell = rpc::PeerDoorbell::map(bell_fds(victim.engine.doorbell()));
@@ -174,9 +171,7 @@ TEST(HostilePeer, AKilledPeerIsKnown) {
     Child callee([&] {
       TestSink sink;
       Engine engine(sink, std::move(bell), base::system_clock());
-      sink.frame = [&](PeerId peer, const rpc::FrameHeader& header, Bytes body) {
-        engine.send(peer, header, {body});
-      };
+      sink.frame = [&](PeerId peer, const rpc::FrameHeader& header, Bytes body) { engine.send(peer, header, {body}); };
       std::lock_guard hold(engine.baton());
       (void)engine.add_ring_peer(
           {duplicate(pair->fd.get()),
@@ -219,9 +214,7 @@ TEST(HostilePeer, StopsLoseNoWakeUp) {
   Child callee([&] {
     TestSink sink;
     Engine engine(sink, std::move(bell), base::system_clock());
-    sink.frame = [&](PeerId peer, const rpc::FrameHeader& header, Bytes body) {
-      engine.send(peer, header, {body});
-    };
+    sink.frame = [&](PeerId peer, const rpc::FrameHeader& header, Bytes body) { engine.send(peer, header, {body}); };
     std::lock_guard hold(engine.baton());
     (void)engine.add_ring_peer(
         {duplicate(pair->fd.get()),

@@ -1,8 +1,8 @@
-// If these fail: calls start in another order than they were made, or one caller's slow argument holds up every other caller.
+// If these fail: calls start in another order than they were made, or one caller's slow argument holds up every other
+// caller.
 #include "runtime/worker/mailbox.h"
 
 #include <gtest/gtest.h>
-
 #include <random>
 
 namespace rayo::worker {

@@ -2,7 +2,6 @@
 #include "runtime/worker/object_table.h"
 
 #include <gtest/gtest.h>
-
 #include <thread>
 #include <vector>
 

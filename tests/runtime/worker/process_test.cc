@@ -1,10 +1,9 @@
 // If these fail: calls get lost, reordered or never end; an error of an actor does not reach its caller.
 #include "runtime/worker/process.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <fstream>
+#include <gtest/gtest.h>
 
 #include <rayo/internal/registry.h>
 
@@ -44,12 +43,15 @@ struct Read {
 };
 Read get(const ObjectHandle& object, std::chrono::nanoseconds timeout = seconds(20)) {
   Read out;
-  const bool done = g_backend->get(object, timeout, [](void* context, const internal::ValueView& value) {
-    auto& read = *static_cast<Read*>(context);
-    if (value.error) read.error = *value.error;
-    read.number = load<int64_t>(value.bytes);
-    read.size = value.bytes.size();
-  }, &out);
+  const bool done = g_backend->get(
+      object, timeout,
+      [](void* context, const internal::ValueView& value) {
+        auto& read = *static_cast<Read*>(context);
+        if (value.error) read.error = *value.error;
+        read.number = load<int64_t>(value.bytes);
+        read.size = value.bytes.size();
+      },
+      &out);
   if (!done) out.error = ErrorRecord{.kind = ErrorKind::kTimeout, .text = "test: get timed out"};
   return out;
 }
@@ -99,7 +101,8 @@ void go_round(Invocation& call) {
   const auto other = load<ActorId>(call.arguments, 8);
   const auto self = load<ActorId>(call.arguments, 24);
   std::vector<std::byte> arguments(8);
-  arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&self), reinterpret_cast<const std::byte*>(&self + 1));
+  arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&self),
+                   reinterpret_cast<const std::byte*>(&self + 1));
   ObjectHandle sum = g_backend->call(other, {.function = 6, .arguments = arguments});
   const Read read = get(sum);
   if (read.error) throw_error(*read.error);
@@ -177,11 +180,13 @@ class ProcessTest : public testing::Test {
   ActorId spawn(int64_t start) {
     return g_backend->spawn({}, "Counter", {.function = 1, .arguments = std::as_bytes(std::span(&start, 1))});
   }
-  static ObjectHandle call(const ActorId& actor, uint64_t function, int64_t argument = 0, std::vector<ActorId> more = {}) {
+  static ObjectHandle call(const ActorId& actor, uint64_t function, int64_t argument = 0,
+                           std::vector<ActorId> more = {}) {
     std::vector<std::byte> arguments;
     store(&arguments, argument);
     for (const ActorId& id : more)
-      arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&id), reinterpret_cast<const std::byte*>(&id + 1));
+      arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&id),
+                       reinterpret_cast<const std::byte*>(&id + 1));
     return g_backend->call(actor, {.function = function, .arguments = arguments, .inner_actors = more});
   }
   static ObjectHandle number(int64_t value) { return g_backend->put(std::as_bytes(std::span(&value, 1)), {}, {}); }
@@ -252,9 +257,7 @@ TEST_F(ProcessTest, ASignalIsNamed) {
   EXPECT_EQ(read.error->death->signal, SIGKILL);
 }
 
-TEST_F(ProcessTest, AReplySentBeforeTheDeathCounts) {
-  EXPECT_EQ(get(call(spawn(0), 5)).number, 77);
-}
+TEST_F(ProcessTest, AReplySentBeforeTheDeathCounts) { EXPECT_EQ(get(call(spawn(0), 5)).number, 77); }
 
 TEST_F(ProcessTest, KillEndsAnActor) {
   const ActorId counter = spawn(0);
@@ -304,7 +307,8 @@ TEST_F(ProcessTest, RefsInsideValuesAreKeptAlive) {
   const ActorId counter = spawn(0);
   ObjectHandle made = number(321);
   const auto* id = reinterpret_cast<const std::byte*>(&made.id);
-  ObjectHandle kept = g_backend->call(counter, {.function = 11, .arguments = {id, sizeof made.id}, .inner_refs = {&made, 1}});
+  ObjectHandle kept =
+      g_backend->call(counter, {.function = 11, .arguments = {id, sizeof made.id}, .inner_refs = {&made, 1}});
   EXPECT_EQ(get(kept).error, std::nullopt);
   EXPECT_TRUE(raylet_.holds(made.id));
   const ObjectId name = made.id;
@@ -317,17 +321,18 @@ TEST_F(ProcessTest, ARefInsideAResultIsOurs) {
   const ActorId counter = spawn(0);
   ObjectHandle answer = call(counter, 10);
   ObjectId inside;
-  g_backend->get(answer, seconds(20), [](void* context, const internal::ValueView& value) {
-    *static_cast<ObjectId*>(context) = load<ObjectId>(value.bytes);
-  }, &inside);
+  g_backend->get(
+      answer, seconds(20),
+      [](void* context, const internal::ValueView& value) {
+        *static_cast<ObjectId*>(context) = load<ObjectId>(value.bytes);
+      },
+      &inside);
   ObjectHandle ref = g_backend->adopt(inside);
   EXPECT_EQ(get(ref).number, 4242);
   g_backend->release(ref);
 }
 
-TEST_F(ProcessTest, ALargeResultArrivesWhole) {
-  EXPECT_EQ(get(call(spawn(0), 9, 3 << 20)).size, size_t{3} << 20);
-}
+TEST_F(ProcessTest, ALargeResultArrivesWhole) { EXPECT_EQ(get(call(spawn(0), 9, 3 << 20)).size, size_t{3} << 20); }
 
 TEST_F(ProcessTest, AWaitEndsAtItsTime) {
   const ActorId counter = spawn(0);
@@ -444,7 +449,8 @@ TEST_F(ProcessTest, AfterShutdownEverythingIsUnavailable) {
 int main(int argc, char** argv) {
   for (auto& function : rayo::worker::g_functions) rayo::internal::register_function(function);
   if (rayo::worker::started_as_worker())
-    rayo::worker::serve({argv, argv + argc}, [](rayo::internal::Backend& backend) { rayo::worker::g_backend = &backend; });
+    rayo::worker::serve({argv, argv + argc},
+                        [](rayo::internal::Backend& backend) { rayo::worker::g_backend = &backend; });
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -29,9 +29,7 @@ inline rpc::Doorbell new_doorbell() {
 }
 
 inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
-inline std::string_view as_text(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 inline base::TimePoint soon(std::chrono::seconds span = std::chrono::seconds(20)) {
   return base::system_clock().now() + span;
@@ -40,9 +38,7 @@ inline base::TimePoint soon(std::chrono::seconds span = std::chrono::seconds(20)
 // What a test's process does with what arrives; everything under the baton.
 class TestSink : public Sink {
  public:
-  void on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) override {
-    frame(peer, header, body);
-  }
+  void on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) override { frame(peer, header, body); }
   void on_peer_closed(PeerId peer, const base::Status& why) override {
     closed.push_back(peer);
     why_closed = why;
@@ -59,8 +55,7 @@ class TestSink : public Sink {
   }
   bool outstanding() override { return expects; }
 
-  std::function<void(PeerId, const rpc::FrameHeader&, Bytes)> frame = [](PeerId, const rpc::FrameHeader&,
-                                                                         Bytes) {};
+  std::function<void(PeerId, const rpc::FrameHeader&, Bytes)> frame = [](PeerId, const rpc::FrameHeader&, Bytes) {};
   std::function<void(PeerId)> gone;
   std::function<void(const rpc::FrameHeader&, Bytes, std::vector<base::Fd>&)> raylet_frame;
   std::vector<PeerId> closed;
@@ -91,14 +86,13 @@ inline Link link(TestProcess& a, TestProcess& b, uint32_t bit_at_a = 0, uint32_t
   made.mark = std::move(pair->closed_mark);
   {
     std::lock_guard hold(a.engine.baton());
-    auto peer = a.engine.add_ring_peer(
-        {duplicate(pair->fd.get()), true, bit_at_b, bit_at_a, bell_fds(b.engine.doorbell())});
+    auto peer =
+        a.engine.add_ring_peer({duplicate(pair->fd.get()), true, bit_at_b, bit_at_a, bell_fds(b.engine.doorbell())});
     EXPECT_TRUE(peer.ok()) << peer.status();
     made.at_a = peer.value_or(kNoPeer);
   }
   std::lock_guard hold(b.engine.baton());
-  auto peer =
-      b.engine.add_ring_peer({std::move(pair->fd), false, bit_at_a, bit_at_b, bell_fds(a.engine.doorbell())});
+  auto peer = b.engine.add_ring_peer({std::move(pair->fd), false, bit_at_a, bit_at_b, bell_fds(a.engine.doorbell())});
   EXPECT_TRUE(peer.ok()) << peer.status();
   made.at_b = peer.value_or(kNoPeer);
   return made;

@@ -64,16 +64,14 @@ class Backend {
   // Every function may be called from any thread of the user. Errors are thrown as rayo::Error subclasses.
   virtual ObjectHandle call(const ActorId& actor, const CallRequest& request) = 0;
   virtual ObjectHandle submit(const TaskOptions& options, const CallRequest& request) = 0;
-  virtual ActorId spawn(const ActorOptions& options, std::string_view class_name,
-                        const CallRequest& constructor) = 0;
+  virtual ActorId spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) = 0;
   // `inner_*`: the refs and actor handles inside the value live as long as the object.
   virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs,
                            std::span<const ActorId> inner_actors) = 0;
 
   // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in
   // ValueView.
-  virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read,
-                   void* context) = 0;
+  virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
   // How many of `objects` are ready when `count` are or the time is over; ready[i] says which.
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;

@@ -48,8 +48,7 @@ void encode_argument(Arguments<kRefs>& to, const A& argument) {
     to.encoded.unsigned_integer(to.count++);
   } else if constexpr (std::is_same_v<A, Sent<P>>) {
     encode(to.encoded, argument);
-  } else if constexpr (std::is_same_v<Sent<P>, std::string> &&
-                       std::is_convertible_v<const A&, std::string_view>) {
+  } else if constexpr (std::is_same_v<Sent<P>, std::string> && std::is_convertible_v<const A&, std::string_view>) {
     to.encoded.text(std::string_view(argument));
   } else {
     encode(to.encoded, static_cast<Sent<P>>(argument));
@@ -162,8 +161,7 @@ struct TaskEntry {
   using Result = typename Signature<decltype(F)>::Result;
 
   static void invoke(Invocation& call) { run_entry<Result>(call, Types{}, opaque(F)); }
-  static inline RegisteredFunction entry{FunctionKind::kTask, typeid(TaskTag<F>).name(), kValueName<F>.data(),
-                                         invoke};
+  static inline RegisteredFunction entry{FunctionKind::kTask, typeid(TaskTag<F>).name(), kValueName<F>.data(), invoke};
 };
 
 template <class T, auto M>
@@ -177,8 +175,8 @@ struct MethodEntry {
       return (self.*method)(std::forward<A>(arguments)...);
     });
   }
-  static inline RegisteredFunction entry{FunctionKind::kMethod, typeid(MethodTag<T, M>).name(),
-                                         kValueName<M>.data(), invoke};
+  static inline RegisteredFunction entry{FunctionKind::kMethod, typeid(MethodTag<T, M>).name(), kValueName<M>.data(),
+                                         invoke};
 };
 
 template <class T, class... A>

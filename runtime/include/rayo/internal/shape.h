@@ -139,8 +139,7 @@ consteval Kind kind_of_class() {
   else if constexpr (is_std_array<T> && kArraySize<T> == 0)
     return Kind::kFixedArray;
   else if constexpr (is_std_array<T>)
-    return kind_of_elements<typename T::value_type>(Kind::kFixedBytes, Kind::kFixedNumbers,
-                                                    Kind::kFixedArray);
+    return kind_of_elements<typename T::value_type>(Kind::kFixedBytes, Kind::kFixedNumbers, Kind::kFixedArray);
   else if constexpr (is_a<T, std::vector>)
     return kind_of_elements<typename T::value_type>(Kind::kBytes, Kind::kNumbers, Kind::kSequence);
   else if constexpr (is_a<T, std::optional>)
@@ -214,8 +213,7 @@ consteval uint64_t shape_of_members(std::index_sequence<I...>) {
 template <class T, class... Outer, size_t... I>
 consteval uint64_t shape_of_alternatives(std::index_sequence<I...>, auto element) {
   uint64_t shape = hash_name("one of");
-  ((shape = mix(shape, shape_of<typename decltype(element.template operator()<I>())::type, Outer...>())),
-   ...);
+  ((shape = mix(shape, shape_of<typename decltype(element.template operator()<I>())::type, Outer...>())), ...);
   return shape;
 }
 
@@ -234,18 +232,17 @@ consteval uint64_t shape_of() {
   else if constexpr (kind == Kind::kSet)
     return mix(name, shape_of<typename T::key_type, Outer...>());
   else if constexpr (kind == Kind::kMap)
-    return mix(mix(name, shape_of<typename T::key_type, Outer...>()),
-               shape_of<typename T::mapped_type, Outer...>());
+    return mix(mix(name, shape_of<typename T::key_type, Outer...>()), shape_of<typename T::mapped_type, Outer...>());
   else if constexpr (kind == Kind::kUnique)
     return is_plain_unique<T> ? mix(name, shape_of<typename T::element_type, Outer...>()) : 0;
   else if constexpr (kind == Kind::kTuple)
-    return shape_of_alternatives<T, Outer...>(
-        std::make_index_sequence<std::tuple_size_v<T>>{},
-        []<size_t I>() { return std::type_identity<std::tuple_element_t<I, T>>{}; });
+    return shape_of_alternatives<T, Outer...>(std::make_index_sequence<std::tuple_size_v<T>>{}, []<size_t I>() {
+      return std::type_identity<std::tuple_element_t<I, T>>{};
+    });
   else if constexpr (kind == Kind::kVariant)
-    return shape_of_alternatives<T, Outer...>(
-        std::make_index_sequence<std::variant_size_v<T>>{},
-        []<size_t I>() { return std::type_identity<std::variant_alternative_t<I, T>>{}; });
+    return shape_of_alternatives<T, Outer...>(std::make_index_sequence<std::variant_size_v<T>>{}, []<size_t I>() {
+      return std::type_identity<std::variant_alternative_t<I, T>>{};
+    });
   else
     return name;
 }
@@ -267,9 +264,7 @@ void register_shape(Shape& shape);
 const char* find_shape(uint64_t hash);
 
 struct RegisteredShape : Shape {
-  RegisteredShape(uint64_t own_hash, const char* own_name) : Shape{own_hash, own_name} {
-    register_shape(*this);
-  }
+  RegisteredShape(uint64_t own_hash, const char* own_name) : Shape{own_hash, own_name} { register_shape(*this); }
 };
 
 template <class T>

@@ -75,8 +75,7 @@ template <class P>
 using Sent = std::conditional_t<std::is_same_v<Held<P>, std::string_view>, std::string, Held<P>>;
 
 template <class P>
-inline constexpr bool takes_copy =
-    !std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>;
+inline constexpr bool takes_copy = !std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>;
 
 // The value of a ref to R may stand for a parameter P: the same type, or numbers of which P holds the wider
 // kind (a value out of range is a TypeMismatch when the call runs).
@@ -101,20 +100,18 @@ consteval void check_parameter() {
   static_assert(takes_copy<P>,
                 "rayo: a parameter of a remote function is a reference to non-const; the callee would change "
                 "a copy. Take it by value or by const reference and return what has changed");
-  static_assert(
-      Value<Sent<P>>,
-      "rayo: a parameter's type cannot travel between processes. Make it an aggregate (a struct without "
-      "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
-      "(<rayo/codec.h>)");
+  static_assert(Value<Sent<P>>,
+                "rayo: a parameter's type cannot travel between processes. Make it an aggregate (a struct without "
+                "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
+                "(<rayo/codec.h>)");
 }
 
 template <class R, class... P>
 consteval void check_signature(Types<P...>) {
-  static_assert(
-      is_result<R>,
-      "rayo: the result's type cannot travel between processes. Make it an aggregate (a struct without "
-      "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
-      "(<rayo/codec.h>)");
+  static_assert(is_result<R>,
+                "rayo: the result's type cannot travel between processes. Make it an aggregate (a struct without "
+                "constructors, bases and private members) of types that can, or specialise rayo::Codec for it "
+                "(<rayo/codec.h>)");
   (check_parameter<P>(), ...);
 }
 

@@ -161,8 +161,7 @@ template <class T>
 T decode_integer(Decoder& in) {
   if constexpr (std::is_signed_v<T>) {
     const int64_t number = in.integer();
-    if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max())
-      in.mismatch(type_name<T>());
+    if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) in.mismatch(type_name<T>());
     return static_cast<T>(number);
   } else {
     const uint64_t number = in.unsigned_integer();
@@ -235,9 +234,8 @@ T decode_variant(Decoder& in, std::index_sequence<I...>) {
   in.array_of(2);
   const uint64_t index = in.unsigned_integer();
   using Read = T (*)(Decoder&);
-  static constexpr Read kReaders[] = {[](Decoder& from) {
-    return T(std::in_place_index<I>, decode<std::variant_alternative_t<I, T>>(from));
-  }...};
+  static constexpr Read kReaders[] = {
+      [](Decoder& from) { return T(std::in_place_index<I>, decode<std::variant_alternative_t<I, T>>(from)); }...};
   if (index >= sizeof...(I)) in.mismatch("the index of an alternative");
   return kReaders[index](in);
 }
@@ -267,8 +265,7 @@ T decode_nested(Decoder& in) {
     return decode_nullable<T, Inner>(in, [](Decoder& from) { return T(std::in_place, decode<Inner>(from)); });
   } else if constexpr (kind == Kind::kUnique) {
     using Inner = typename T::element_type;
-    return decode_nullable<T, Inner>(
-        in, [](Decoder& from) { return std::make_unique<Inner>(decode<Inner>(from)); });
+    return decode_nullable<T, Inner>(in, [](Decoder& from) { return std::make_unique<Inner>(decode<Inner>(from)); });
   } else if constexpr (kind == Kind::kVariant) {
     return decode_variant<T>(in, std::make_index_sequence<std::variant_size_v<T>>{});
   } else if constexpr (kind == Kind::kTuple) {

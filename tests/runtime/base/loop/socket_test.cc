@@ -25,8 +25,7 @@ struct Pair {
 Pair make_pair() {
   int fds[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-  return {std::make_unique<Stream>(*current_loop(), Fd(fds[0])),
-          std::make_unique<Stream>(*current_loop(), Fd(fds[1]))};
+  return {std::make_unique<Stream>(*current_loop(), Fd(fds[0])), std::make_unique<Stream>(*current_loop(), Fd(fds[1]))};
 }
 
 std::span<std::byte> bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text)); }

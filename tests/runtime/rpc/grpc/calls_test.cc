@@ -47,8 +47,7 @@ void every_kind_of_call(Channel& channel) {
     ASSERT_TRUE(down.ok() && *down) << down.status();
     EXPECT_EQ((*down)->request(), i + 1);
   }
-  EXPECT_EQ(attach->read(base::current_loop()->deadline(5ms)).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(attach->read(base::current_loop()->deadline(5ms)).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(attach->write(numbered(50), soon()).ok());
   auto after_timeout = attach->read(soon());  // the read that timed out lost nothing
   ASSERT_TRUE(after_timeout.ok() && *after_timeout) << after_timeout.status();
@@ -189,8 +188,7 @@ TEST(Failures, NobodyThere) {
     auto nobody = Channel::local(dir.path / "control.sock");
     auto reply = nobody->call(head::kGetStatus, proto::StatusRequest(), soon());
     EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_NE(base::message(reply.status()).find("nothing listens there"), std::string_view::npos)
-        << reply.status();
+    EXPECT_NE(base::message(reply.status()).find("nothing listens there"), std::string_view::npos) << reply.status();
 
     auto refused = Channel::tls({.addresses = {"127.0.0.1:1"},
                                  .identity = cluster.certificates.identity(Role::kNode),
@@ -233,8 +231,7 @@ TEST(Failures, ACancelledFiberEndsItsCall) {
     absl::StatusCode code{};
     {
       base::TaskGroup group;
-      group.spawn("caller",
-                  [&] { code = channel->call(head::kList, proto::ListRequest(), soon()).status().code(); });
+      group.spawn("caller", [&] { code = channel->call(head::kList, proto::ListRequest(), soon()).status().code(); });
       ASSERT_TRUE(cluster.handlers.stuck_entered.wait(soon()));
     }
     EXPECT_EQ(code, absl::StatusCode::kCancelled);
@@ -266,8 +263,7 @@ TEST(Shutdown, EndsCallsInFlightInTime) {
     ASSERT_TRUE(attach->read(soon()).ok());
     base::Status stuck;
     base::TaskGroup group;
-    group.spawn("caller",
-                [&] { stuck = channel->call(head::kList, proto::ListRequest(), base::kForever).status(); });
+    group.spawn("caller", [&] { stuck = channel->call(head::kList, proto::ListRequest(), base::kForever).status(); });
     ASSERT_TRUE(cluster->handlers.stuck_entered.wait(soon()));
     EXPECT_EQ(cluster->server.calls(), 2);
 

@@ -22,9 +22,8 @@ class Checked {
  public:
   template <class Q, class R>
   void add(const UnaryMethod<Q, R>& method, grpc::Status (Stub::*call)(grpc::ClientContext*, const Q&, R*)) {
-    service_.on(method, [this, method](const Q&, Call&) -> base::StatusOr<R> {
-      return seen_.push_back(method.path), R();
-    });
+    service_.on(method,
+                [this, method](const Q&, Call&) -> base::StatusOr<R> { return seen_.push_back(method.path), R(); });
     calls_.push_back([call, method](Stub& stub) {
       grpc::ClientContext context;
       R reply;
@@ -59,9 +58,8 @@ class Checked {
   template <class Q, class R>
   void add(const BidiMethod<Q, R>& method,
            std::unique_ptr<grpc::ClientReaderWriter<Q, R>> (Stub::*call)(grpc::ClientContext*)) {
-    service_.on(method, [this, method](MessageStream<Q, R>&, Call&) {
-      return seen_.push_back(method.path), absl::OkStatus();
-    });
+    service_.on(method,
+                [this, method](MessageStream<Q, R>&, Call&) { return seen_.push_back(method.path), absl::OkStatus(); });
     calls_.push_back([call, method](Stub& stub) {
       grpc::ClientContext context;
       auto stream = (stub.*call)(&context);

@@ -64,9 +64,8 @@ TEST(Port, ADataHeaderIsReadExactlyAndTheRestStaysInTheSocket) {
 TEST(Port, WhatIsNotOursIsCutWithoutAWord) {
   base::run_in_loop([] {
     ServedCluster cluster;
-    for (std::string text :
-         {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("RAYX") + std::string(60, 'x'),
-          std::string(300, '\0'), std::string("\xff\xfe\xfd")}) {
+    for (std::string text : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("RAYX") + std::string(60, 'x'),
+                             std::string(300, '\0'), std::string("\xff\xfe\xfd")}) {
       base::Stream stream(*base::current_loop(), connect_to(cluster.port->port()));
       stream.write(text, {}, soon()).IgnoreError();
       EXPECT_TRUE(is_cut(stream)) << text.substr(0, 4);
@@ -89,8 +88,7 @@ TEST(Port, SilentConnectionsAreCutAndKeepNobodyOut) {
     ServedCluster cluster;
     std::vector<std::unique_ptr<base::Stream>> silent;
     for (int i = 0; i < 100; ++i)
-      silent.push_back(
-          std::make_unique<base::Stream>(*base::current_loop(), connect_to(cluster.port->port())));
+      silent.push_back(std::make_unique<base::Stream>(*base::current_loop(), connect_to(cluster.port->port())));
     // Half of them say that they will speak TLS, and do not.
     for (size_t i = 0; i < 50; ++i) silent[i]->send("\x16");
     EXPECT_TRUE(says_good(cluster));

@@ -45,78 +45,74 @@ struct TestHandlers {
   base::Event attach_ended;
 
   TestHandlers() {
-    service.on(head::kGetStatus,
-               [this](const proto::StatusRequest&, Call& call) -> base::StatusOr<proto::StatusReply> {
-                 last_peer = call.peer();
-                 proto::StatusReply reply;
-                 reply.set_name("test");
-                 return reply;
-               });
-    service.on(head::kWhy, [](const proto::WhyRequest& request, Call&) -> base::StatusOr<proto::WhyReply> {
-      return base::failed(absl::StatusCode::kNotFound, base::cat("nothing is named ", request.id()),
-                          "try `rayo list`");
+    service.on(head::kGetStatus, [this](const proto::StatusRequest&, Call& call) -> base::StatusOr<proto::StatusReply> {
+      last_peer = call.peer();
+      proto::StatusReply reply;
+      reply.set_name("test");
+      return reply;
     });
-    service.on(head::kList,
-               [this](const proto::ListRequest&, Call& call) -> base::StatusOr<proto::ListReply> {
-                 stuck_entered.set();
-                 base::Event never;
-                 if (call.deadline() == base::kForever) {
-                   never.wait();
-                   stuck_cancelled += base::fiber_cancelled() ? 1 : 0;
-                 } else {
-                   call.gone().wait(soon());
-                   stuck_caller_gone.set();
-                 }
-                 return base::failed(absl::StatusCode::kUnavailable, "shutting down");
-               });
+    service.on(head::kWhy, [](const proto::WhyRequest& request, Call&) -> base::StatusOr<proto::WhyReply> {
+      return base::failed(absl::StatusCode::kNotFound, base::cat("nothing is named ", request.id()), "try `rayo list`");
+    });
+    service.on(head::kList, [this](const proto::ListRequest&, Call& call) -> base::StatusOr<proto::ListReply> {
+      stuck_entered.set();
+      base::Event never;
+      if (call.deadline() == base::kForever) {
+        never.wait();
+        stuck_cancelled += base::fiber_cancelled() ? 1 : 0;
+      } else {
+        call.gone().wait(soon());
+        stuck_caller_gone.set();
+      }
+      return base::failed(absl::StatusCode::kUnavailable, "shutting down");
+    });
     service.on(head::kBeat, [](const proto::BeatRequest& request, Call&) -> base::StatusOr<proto::BeatReply> {
       proto::BeatReply reply;
       reply.set_number(request.number());
       return reply;
     });
+    service.on(head::kFetchPackage,
+               [](const proto::FetchPackageRequest&,
+                  MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& out, Call&) -> base::Status {
+                 for (int i = 0; i < 5; ++i) {
+                   proto::PackageChunk chunk;
+                   chunk.set_offset(i);
+                   chunk.set_data(std::string(100'000, static_cast<char>('a' + i)));
+                   RAYO_RETURN_IF_ERROR(out.write(chunk));
+                 }
+                 return absl::OkStatus();
+               });
     service.on(
-        head::kFetchPackage,
-        [](const proto::FetchPackageRequest&,
-           MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& out, Call&) -> base::Status {
-          for (int i = 0; i < 5; ++i) {
-            proto::PackageChunk chunk;
-            chunk.set_offset(i);
-            chunk.set_data(std::string(100'000, static_cast<char>('a' + i)));
-            RAYO_RETURN_IF_ERROR(out.write(chunk));
+        head::kSendPackage,
+        [](MessageStream<proto::PackageChunk, proto::PackageReply>& in, Call&) -> base::StatusOr<proto::PackageReply> {
+          proto::PackageReply reply;
+          size_t bytes = 0;
+          while (true) {
+            auto chunk = in.read();
+            if (!chunk.ok()) return chunk.status();
+            if (!*chunk) break;
+            bytes += (*chunk)->data().size();
           }
-          return absl::OkStatus();
+          reply.set_needed(bytes == 300'000);
+          return reply;
         });
-    service.on(head::kSendPackage,
-               [](MessageStream<proto::PackageChunk, proto::PackageReply>& in,
-                  Call&) -> base::StatusOr<proto::PackageReply> {
-                 proto::PackageReply reply;
-                 size_t bytes = 0;
-                 while (true) {
-                   auto chunk = in.read();
-                   if (!chunk.ok()) return chunk.status();
-                   if (!*chunk) break;
-                   bytes += (*chunk)->data().size();
-                 }
-                 reply.set_needed(bytes == 300'000);
-                 return reply;
-               });
-    service.on(head::kAttach,
-               [this](MessageStream<proto::NodeUp, proto::NodeDown>& stream, Call&) -> base::Status {
-                 base::Status result;
-                 while (true) {
-                   auto up = stream.read();
-                   if (!up.ok()) result = up.status();
-                   if (!up.ok() || !*up) break;
-                   proto::NodeDown down;
-                   down.set_request((*up)->request() + 1);
-                   if (!stream.write(down).ok()) break;
-                 }
-                 attach_ended.set();
-                 return result;
-               });
+    service.on(head::kAttach, [this](MessageStream<proto::NodeUp, proto::NodeDown>& stream, Call&) -> base::Status {
+      base::Status result;
+      while (true) {
+        auto up = stream.read();
+        if (!up.ok()) result = up.status();
+        if (!up.ok() || !*up) break;
+        proto::NodeDown down;
+        down.set_request((*up)->request() + 1);
+        if (!stream.write(down).ok()) break;
+      }
+      attach_ended.set();
+      return result;
+    });
     service.on(head::kStopCluster,
-               [](const proto::StopRequest&, MessageStream<proto::StopRequest, proto::StopProgress>& out,
-                  Call&) { return out.write(proto::StopProgress()); });
+               [](const proto::StopRequest&, MessageStream<proto::StopRequest, proto::StopProgress>& out, Call&) {
+                 return out.write(proto::StopProgress());
+               });
   }
 };
 
@@ -145,8 +141,8 @@ struct ServedCluster {
     auto opened = Port::open(*base::current_loop(), binding, std::move(to_server));
     EXPECT_TRUE(opened.ok()) << opened.status();
     port = std::move(*opened);
-    auto local = LocalPort::open(*base::current_loop(), socket(),
-                                 [this](base::Fd fd) { server.accept_local(std::move(fd)); });
+    auto local =
+        LocalPort::open(*base::current_loop(), socket(), [this](base::Fd fd) { server.accept_local(std::move(fd)); });
     EXPECT_TRUE(local.ok()) << local.status();
     local_port = std::move(*local);
   }
@@ -161,8 +157,7 @@ struct ServedCluster {
     return dial(certificates.identity(as), expect);
   }
   std::unique_ptr<Channel> dial(TlsIdentity identity, Role expect = Role::kHead) const {
-    return Channel::tls(
-        {.addresses = {port->address()}, .identity = std::move(identity), .expect = {expect, {}, {}}});
+    return Channel::tls({.addresses = {port->address()}, .identity = std::move(identity), .expect = {expect, {}, {}}});
   }
 
   TemporaryDir dir;
