@@ -38,11 +38,16 @@ function(rayo_library name)
   target_include_directories(rayo_${name} ${scope} ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR})
 endfunction()
 
-# rayo_program(NAME SOURCES ... DEPS ...): an executable in build/PRESET/bin. No precompiled headers: they are built position
-# independent as a library's code is, an executable's is not the same.
+# rayo_program(NAME [PCH set] SOURCES ... DEPS ...): an executable in build/PRESET/bin. Compiled with -fPIC and not with CMake's
+# -fPIE, so that it can share the precompiled headers of the libraries.
 function(rayo_program name)
-  cmake_parse_arguments(P "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(P "" "PCH" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${P_SOURCES})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  if(P_PCH)
+    target_precompile_headers(${name} REUSE_FROM pch_${P_PCH})
+  endif()
   target_link_libraries(${name} PRIVATE ${P_DEPS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR})
   add_dependencies(${name} check_layers)
