@@ -3,8 +3,7 @@
 // one JSON list to stdout.
 //
 //   bench::Report report;
-//   report.ratio({.name = "call.sync", .unit = "us", .better = bench::Better::kLower, .reference = "raw
-//   ring", .budget = 3},
+//   report.ratio({.name = "call.sync", .unit = "us", .better = bench::Better::kLower, .reference = "raw ring", .budget = 3},
 //                [] { return measure_raw_ring(); }, [] { return measure_call(); });
 //   return report.print();
 #pragma once

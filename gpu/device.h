@@ -1,8 +1,8 @@
 // The GPUs of this machine, as NVML tells them. NVML is loaded at run time by a program of its own,
 // `rayo-gpu-probe`: a driver that hangs or crashes takes that program with it, never the raylet.
 //
-//   DeviceList found = list_devices(deadline_after(clock.now(), 5s));    // blocks: call it from a thread of
-//   its own if (found.devices.empty()) log().info("no GPU: {}", found.reason);
+//   DeviceList found = list_devices(deadline_after(clock.now(), 5s)); // blocks: call it from a thread of its own
+//   if (found.devices.empty()) log().info("no GPU: {}", found.reason);
 //
 // Memory in bytes, power in watts; -1 where the device does not tell. Any thread; no errors but `reason`.
 #pragma once

@@ -1,8 +1,8 @@
 // Who holds what of one node: exact after any history (used + free = total). The raylet grants from it.
 //
 //   NodeLedger ledger(Capacity({{"cpu", Amount::of(8)}}, {{"GPU-1", 80LL << 30}}));
-//   const Holding* held = ledger.acquire(lease, demand);   // nullptr: does not fit, ledger.capacity().why_not(demand)
-//   tells ledger.release(lease);
+//   const Holding* held = ledger.acquire(lease, demand);   // nullptr: does not fit, capacity().why_not(demand) tells
+//   ledger.release(lease);
 //
 // One owner (the loop thread). Every act can be repeated: acquire of a known lease answers what it holds, release of an
 // unknown one is nothing.

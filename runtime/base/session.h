@@ -1,10 +1,8 @@
 // Where a cluster's files on this machine lie, and how programs and commands find it without a flag.
 //
-//   $RAYO_HOME (default ~/.rayo, 0700)          sessions/NAME.json   {"schema", "name", "dir", "state", "cluster",
-//   "address", "machine", ...}
+//   $RAYO_HOME (default ~/.rayo, 0700)          sessions/NAME.json   {"schema", "name", "dir", "address", ...}
 //                                               sessions/NAME.token  SECRET.FINGERPRINT, 0600
-//   $RAYO_RUNTIME_DIR/NAME  (0700)              session.json         the same; starter.pid while `rayo start` is at
-//   work
+//   $RAYO_RUNTIME_DIR/NAME  (0700)              session.json         the same; starter.pid during `rayo start`
 //     head/    settings.json  head.pid  keeper.pid  head.log  control.sock
 //     node-K/  settings.json  raylet.pid  keeper.pid  raylet.log  raylet.sock  control.sock  workers/  packages/
 //   state: /var/tmp/rayo-UID/NAME               control.db (head), certificates

@@ -1,17 +1,15 @@
 // What `rayo start` hands to the daemons (settings.json, read once at start) and what they say back on the pipe of
 // --ready-fd.
 //
-//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-head --settings DIR/settings.json       DIR:
-//   SESSION/head rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-raylet --settings DIR/settings.json DIR:
-//   SESSION/node-K
+//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-head --settings DIR/settings.json     DIR: SESSION/head
+//   rayo-keeper --pid-file DIR/keeper.pid --ready-fd 3 -- rayo-raylet --settings DIR/settings.json   DIR: SESSION/node-K
 //
 // in a session of their own (setsid), stdin from /dev/null, stdout and stderr to the daemon's log. The daemon writes
 // its own pid file before it says that it is ready, and ends in good order on SIGTERM.
 //
 //   auto settings = read_head_settings(argv_settings);      // in rayo-head --settings FILE --ready-fd N
 //   ... listen, open the store ...
-//   tell_ready(ready_fd, {.ok = true, .address = "10.0.0.5:6379", .http = "http://127.0.0.1:8265", .cluster =
-//   id.hex()});
+//   tell_ready(ready_fd, {.ok = true, .address = "10.0.0.5:6379", .http = "http://127.0.0.1:8265", ...});
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 // Where a command writes: results to `out`, messages to `err`; an error is exactly two lines on `err`.
 //
-//   return terminal.fail(status, kWrongUse);        // "rayo: WHAT: CAUSE" and "try: ..."; gives the exit
-//   code back
+//   return terminal.fail(status, kWrongUse);        // "rayo: WHAT: CAUSE" and "try: ..."; gives the exit code
 //
 // Of the thread that runs the command. Tests give it string streams.
 #pragma once

@@ -6,8 +6,7 @@
 // Invariants (tests/runtime/head/actor_directory_test.cc cites the numbers):
 //   1. a name belongs to one living actor, from the batch that creates it to the batch that records its death;
 //   2. an incarnation only grows, and what a node says of another incarnation, or of an actor that is not its own,
-//   changes
-//      nothing but sends EndActor to it;
+//      changes nothing but sends EndActor to it;
 //   3. DEAD is final and its record does not change;
 //   4. every act can be repeated with the same result.
 #pragma once

@@ -3,10 +3,9 @@
 // goes on.
 //
 //   HeadLink head(loop, dial, me);
-//   RAYO_ASSIGN_OR_RETURN(auto registered, head.attach(deadline));       // first time: an error ends the
-//   start head.run();                                                          // from now on by itself
-//   head.send(up);                                                       // in order; kept while the head is
-//   away
+//   RAYO_ASSIGN_OR_RETURN(auto registered, head.attach(deadline));   // first time: an error ends the start
+//   head.run();                                                      // from now on by itself
+//   head.send(up);                                                   // in order; kept while the head is away
 //
 // Loop thread only, but for the beat thread that it owns. What the head sends goes to the handlers, in order,
 // in a fiber.

@@ -2,9 +2,8 @@
 // and handed to the process. A thread of its own waits on inotify, reads what is new, cuts files at 64 MiB,
 // and gives whole lines to the loop.
 //
-//   auto files = logs.open(process);                // descriptors for dup2; the paths stay known until
-//   forget() logs.tail(process, 20)                          // for a death record: the last lines, stderr's
-//   first
+//   auto files = logs.open(process);    // descriptors for dup2; the paths stay known until forget()
+//   logs.tail(process, 20)               // for a death record: the last lines, stderr's first
 //
 // Loop thread only; the lines handler runs outside of any fiber and must not wait.
 #pragma once

@@ -2,8 +2,7 @@
 // end neither floods the terminal nor hides the others. The files keep every line. Decides only. One owner
 // (the loop thread).
 //
-//   auto admitted = relay.admit(worker, lines.size(), now);   // show the first `lines`, say that `dropped`
-//   were left out
+//   auto admitted = relay.admit(worker, lines.size(), now);   // show the first `lines`, say that `dropped` were left out
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 // The programs of this node's jobs by content hash (XXH3-128), in node_dir/packages/HASH: written once,
 // checked, never overwritten.
 //
-//   store.adopt(package, size, std::move(file), job_node_is_here);    // the driver's own executable, open:
-//   usable at once auto fd = store.open(package, deadline);                          // for exec; fetched
-//   from the head where it is not here
+//   store.adopt(package, size, std::move(file), job_node_is_here);   // the driver's own executable, open: usable at once
+//   auto fd = store.open(package, deadline);                         // for exec; fetched from the head where it is not here
 //
 // A driver's program is run from its open descriptor at once and copied behind it, so that its file may be
 // rebuilt meanwhile. Files are read and written on the disk thread. Loop thread only; open, fetch and upload

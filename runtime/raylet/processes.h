@@ -3,7 +3,9 @@
 // listener in the order in which they came.
 //
 //   processes.on_end([&](const LocalProcess& process, const proto::DeathRecord& death) {
-//   links.process_gone(process, death); }); processes.send(driver, call_id, reply);
+//     links.process_gone(process, death);
+//   });
+//   processes.send(driver, call_id, reply);
 //
 // Loop thread only. Pointers are valid until the process ends.
 #pragma once

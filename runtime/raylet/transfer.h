@@ -5,8 +5,8 @@
 // extent; between machines all of it inside TLS. One connection serves one object. A peer that stands still
 // for kStall ends the transfer.
 //
-//   transfer.pull({.object = id, .holder = "10.0.0.5:6380", ...}, [](std::optional<proto::Failure> failure) {
-//   ... }); port's data handler, LinkKind::kData:  transfer.serve(std::move(fd), header);
+//   transfer.pull({.object = id, .holder = "10.0.0.5:6380", ...}, [](std::optional<proto::Failure> failure) { ... });
+//   transfer.serve(std::move(fd), header);
 //
 // Loop thread; callbacks come on it. The source of extents is asked on the loop thread too.
 #pragma once

@@ -4,8 +4,7 @@
 //   WorkerPool pool({});
 //   pool.open_job(job, now);
 //   pool.want(ticket, job, WorkerPool::Use::kActor, {}, now);
-//   for (auto& action : pool.take_actions()) ...        // Start{process, job}; later started(process) ->
-//   Give{ticket, process}
+//   for (auto& action : pool.take_actions()) ...        // Start{process, job}; later started(process) -> Give{ticket, process}
 //
 // Workers belong to a job: they carry its program, arguments, directory and environment. A worker that hosted
 // an actor is never used again; one that ran tasks goes back to idle. Each event may come twice. One owner

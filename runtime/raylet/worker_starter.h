@@ -2,8 +2,8 @@
 // the job's zygote and forks the rest; else each is exec'd. Owns the children: it reaps them, and explains
 // each end to Processes.
 //
-//   starter.start(process, job, {});              // in a fiber; later Processes has it with its wire, or it
-//   ends as start_failed starter.end(process, {proto::KILLED, "rayo::kill"}, 200ms);
+//   starter.start(process, job, {});   // in a fiber; later Processes has it with its wire, or it ends as start_failed
+//   starter.end(process, {proto::KILLED, "rayo::kill"}, 200ms);
 //
 // A child has a process group of its own and dies with the raylet. Loop thread only.
 #pragma once

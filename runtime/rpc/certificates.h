@@ -3,9 +3,8 @@
 // for ten years at most.
 //
 //   auto authority = make_authority(cluster, clock.wall());
-//   auto request = make_signing_request();                               // on the joiner; the key stays
-//   there auto pem = issue(*authority, request->request_pem, {Role::kNode, cluster, member_id(node)},
-//   clock.wall());
+//   auto request = make_signing_request();   // on the joiner; the key stays there
+//   auto pem = issue(*authority, request->request_pem, {Role::kNode, cluster, member_id(node)}, clock.wall());
 //
 // Any thread. Errors: InvalidArgument for a text that is no certificate, request or key; FailedPrecondition
 // from the checks.

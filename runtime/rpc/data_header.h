@@ -1,7 +1,6 @@
 // The first 64 bytes of every connection of ours between machines, in clear; docs/wire.md has the table.
 //
-//   acceptor: peek; 0x16 is TLS and goes to gRPC; 'R' is ours: read exactly 64, parse, choose the keys by
-//   kind, verify.
+//   acceptor: peek; 0x16 is TLS and goes to gRPC; 'R' is ours: read exactly 64, parse, choose the keys by kind, verify.
 //
 //     auto header = parse_data_header(bytes);                       // not ours: close, say nothing
 //     if (!verify(*header, header->kind == LinkKind::kJoin ? join_keys : data_keys)) close;

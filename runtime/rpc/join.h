@@ -2,15 +2,14 @@
 // with the token's pre-shared key, a signing request up, certificate and CA down. Both sides block on a
 // socket, on a thread of the caller's.
 //
-//   auto joined = join({"10.0.0.5", 6379}, *token, {Role::kNode, member_id(node), kVersion},
-//   deadline_after(clock.now(), 10s)); store_identity(dir, joined->identity);
+//   auto joined = join({"10.0.0.5", 6379}, *token, {Role::kNode, member_id(node), kVersion}, deadline);
+//   store_identity(dir, joined->identity);
 //
 // A stranger is told nothing, not even a version: the stream is cut. The joiner's errors, each with a next
 // step:
-//   Unavailable (CLI: exit 3)        does not resolve; connection refused; timed out; no route: address and
-//   port named Unauthenticated (exit 4)         the head cut the stream on our header; the CA's fingerprint
-//   is not the token's FailedPrecondition (exit 4)      another minor version, both named; the head's clock
-//   and ours differ by more than a day
+//   Unavailable (CLI: exit 3)      does not resolve; connection refused; timed out; no route: address and port named
+//   Unauthenticated (exit 4)       the head cut the stream on our header; the CA's fingerprint is not the token's
+//   FailedPrecondition (exit 4)    another minor version, both named; the head's clock and ours differ by over a day
 #pragma once
 
 #include <string>

@@ -2,8 +2,7 @@
 // memfd.
 //
 //   raylet:   auto pair = RingPair::create();                   // pair.fd goes to both sides with PeerLink
-//             pair.closed_mark.close();                         // when one side was reaped; then ring the
-//             other's doorbell
+//             pair.closed_mark.close();                         // when one side was reaped; then ring the other's bell
 //   a side:   auto memory = RingMemory::map(fd);
 //             RingWriter out(memory->ring(first ? 0 : 1));      // the side with `first` writes ring 0
 //             RingReader in(memory->ring(first ? 1 : 0));

@@ -7,8 +7,7 @@
 //   channel.send(header, parts, fds);                // queues
 //   channel.flush();                                 // writes what the socket takes, all frames together
 //   if (channel.wants_write()) ...                   // tell it on_writable() when it is writable
-//   Status end = channel.on_readable([&](const FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
-//   ... });
+//   Status end = channel.on_readable([&](const FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) { ... });
 //
 // A frame with descriptors starts a write of its own, and its header tells how many there are
 // (header.sequence of a kControl frame), so the receiver gives each frame exactly its own. Frames of up to 16

@@ -3,8 +3,8 @@
 //   SECRET       32 random bytes, 64 hexadecimal digits: lets a machine join
 //   FINGERPRINT  SHA-256 of the cluster's CA certificate (DER), 64 digits: lets the joiner know the cluster
 //
-//   auto token = Token::parse(text);                  // InvalidArgument says which part is wrong, never the
-//   secret itself LinkKeys keys = LinkKeys::of_join(token->secret);
+//   auto token = Token::parse(text);   // InvalidArgument says which part is wrong, never the secret itself
+//   LinkKeys keys = LinkKeys::of_join(token->secret);
 //
 // Two secrets, two sets of keys: the token's secret opens a join only; the data secret (that every worker and
 // driver holds) opens connections between processes only, and from it nobody gets back to the token. Values;

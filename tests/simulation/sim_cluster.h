@@ -8,8 +8,8 @@
 //   5. incarnations only grow, and DEAD stays DEAD
 //   6. free as placement sees it = the last report - what is promised and not yet reckoned with
 //   7. the directory's counts are what is there
-//   8. when the faults end and time passes: what the head calls ALIVE runs on that node in that incarnation,
-//   and nothing else runs
+//   8. when the faults end and time passes: what the head calls ALIVE runs on that node in that incarnation, and
+//      nothing else runs
 #pragma once
 
 #include <map>

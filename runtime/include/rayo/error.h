@@ -5,8 +5,7 @@
 //     std::printf("%ld\n", counter.call<&Counter::add>(3).get());
 //   } catch (const rayo::ActorDied& died) {
 //     std::fprintf(stderr, "%s\n", died.what());
-//     for (const std::string& line : died.death()->last_log_lines) std::fprintf(stderr, "  %s\n",
-//     line.c_str());
+//     for (const std::string& line : died.death()->last_log_lines) std::fprintf(stderr, "  %s\n", line.c_str());
 //   }
 //
 // Values without ties to a cluster: copied, kept and read from any thread, also after shutdown().

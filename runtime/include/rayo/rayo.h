@@ -2,8 +2,7 @@
 //
 //   #include <rayo/rayo.h>
 //
-//   struct Counter {                       // a plain struct: no base class, no macro, testable without a
-//   cluster
+//   struct Counter {                       // a plain struct: no base class, no macro, testable without a cluster
 //     int64_t value = 0;
 //     int64_t add(int64_t n) { return value += n; }
 //   };

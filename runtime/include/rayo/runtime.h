@@ -1,8 +1,7 @@
 // Joining a cluster and leaving it, and looking around in it.
 //
 //   int main(int argc, char** argv) {
-//     rayo::init(argc, argv);   // in a worker, never returns: put nothing before it that workers should not
-//     do too
+//     rayo::init(argc, argv);   // in a worker, never returns: put nothing before it that workers should not do
 //     ...
 //   }                           // the end of main leaves the cluster; rayo::shutdown() does so earlier
 //

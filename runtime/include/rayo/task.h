@@ -3,8 +3,8 @@
 //   double half(double x) { return x / 2; }
 //
 //   rayo::ObjectRef<double> a = rayo::remote<half>(3.0);
-//   rayo::ObjectRef<double> b = rayo::remote<half>(a);     // waits for a, moves its value, opens it; nothing
-//   waits here auto c = rayo::remote<train>({.resources = {.gpus = 1}}, model);
+//   rayo::ObjectRef<double> b = rayo::remote<half>(a);   // waits for a, moves its value, opens it; nothing waits here
+//   auto c = rayo::remote<train>({.resources = {.gpus = 1}}, model);
 //
 // Any thread. Parameters are copies, as with actors. Errors arrive at get(): TaskError with what the function
 // threw, and Unschedulable, ObjectLost and their like. A task holds 1 CPU while it runs; one that waits in
