@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what build, demo and tests need: Debian packages, and Boost.Fiber and Boost.Context as TSan must see them, built
-# from Debian's source package. A second run takes a second.
+# Installs what build, demo and tests need: Debian packages; Boost.Fiber and Boost.Context as TSan must see them, built from
+# Debian's source package; and beside the system the headers of Debian's default Boost, for the test of an installed Rayo. A
+# second run takes a second.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/build/deps
@@ -66,5 +67,13 @@ if [ ! -f "$deps/boost_tsan/libboost_fiber.a" ]; then
     ar rcs "$deps/boost_tsan/libboost_$library.a" "${objects[@]}"
   done
   rm -rf "$deps/boost_src"
+fi
+
+# libboost-dev is 1.74 and cannot be installed beside 1.81: its headers are unpacked, for tests/install.
+if [ ! -f "$deps/boost_1.74/usr/include/boost/version.hpp" ]; then
+  say "unpacking the headers of libboost1.74-dev"
+  rm -rf "$deps/boost_1.74" "$deps"/libboost1.74-dev_*.deb
+  (cd "$deps" && apt-get download -q libboost1.74-dev >"$deps/apt-download.log" 2>&1) || { cat "$deps/apt-download.log" >&2; exit 1; }
+  dpkg-deb -x "$deps"/libboost1.74-dev_*.deb "$deps/boost_1.74"
 fi
 say "dependencies are in place"
