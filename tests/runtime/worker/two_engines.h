@@ -31,7 +31,7 @@ inline rpc::Doorbell new_doorbell() {
 inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-inline base::TimePoint soon(std::chrono::seconds span = std::chrono::seconds(20)) {
+inline base::TimePoint soon(std::chrono::seconds span = std::chrono::seconds(60)) {
   return base::system_clock().now() + span;
 }
 
