@@ -51,6 +51,10 @@ else
   stage "cluster: real binaries, real sockets" cluster_tests
   stage "build asan" ./dev build asan sanitized_tests
   stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store)$'
+  stage "build tsan" ./dev build tsan sanitized_tests
+  stage "unit, without gRPC (TSan)" ctests tsan -L unit -E gpu
+  stage "build fuzz" ./dev build fuzz fuzz_targets
+  stage "fuzz, 10 s each" ctests fuzz -L fuzz
 fi
 
 printf '\nminutes  kind\n'
