@@ -50,7 +50,7 @@ else
   stage "unit, simulation, build checks (release)" ctests release
   stage "cluster: real binaries, real sockets" cluster_tests
   stage "build asan" ./dev build asan sanitized_tests
-  stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store)$'
+  stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store|examples_llm_serving_batching)$'
   stage "build tsan" ./dev build tsan sanitized_tests
   stage "unit, without gRPC (TSan)" ctests tsan -L unit -E gpu
   stage "build fuzz" ./dev build fuzz fuzz_targets

@@ -35,7 +35,12 @@ struct Sampling {
   float frequency_penalty = 0;
   uint64_t seed = 0;
   std::vector<LogitBias> logit_bias;
-  std::string grammar;    // GBNF; empty: none
+  std::string grammar;  // GBNF; empty: none
+  // With a grammar: the end of the prompt that it begins with, as ChatPrompt names it; and what the output must hold
+  // before it binds (regular expressions, or tokens; both empty: it binds from the first token on).
+  std::vector<Token> grammar_prefix;
+  std::vector<std::string> grammar_triggers;
+  std::vector<Token> grammar_trigger_tokens;
   int32_t logprobs = -1;  // alternatives told with each token; -1: none are told, 0: only the token's own
   bool ignore_eos = false;
 };
@@ -47,6 +52,7 @@ struct Request {
   std::vector<Token> replayed;
   int32_t max_tokens = 0;         // of output, the replayed ones included
   std::vector<std::string> stop;  // never part of the text
+  std::vector<Token> shown;       // special tokens whose text is part of the answer, as marks of tool calls are
   Sampling sampling;
   bool embedding = false;  // the pooled embedding of the prompt is wanted, and no token
 };
