@@ -24,10 +24,7 @@ base::Status refuse(Stream& stream, proto::Failure why) {
 
 proto::Failure check(const Core& core, const proto::Register& registering, const rpc::Peer& peer) {
   auto id = rpc::from_proto<NodeId>(registering.node().node());
-  if (!peer.local && peer.name.id != rpc::member_id(id)) {
-    return failure(proto::INVALID, cat("the certificate of ", peer.text(), " does not speak for node ", id.hex()),
-                   "remove the node's directory and start it again");
-  }
+  if (auto own = peer.may_act_for(id); !own.ok()) return failure(proto::INVALID, own);
   if (!rpc::same_minor_version(registering.node().version(), base::kVersion)) {
     return failure(proto::INVALID,
                    cat("this node runs Rayo ", registering.node().version(), ", the head ", base::kVersion),

@@ -32,12 +32,14 @@ void HeadService::bind_nodes(rpc::Service& service) {
                return beat(request, call.peer());
              });
   service.on(rpc::head::kRelay,
-             [this](const proto::RelayRequest& request, rpc::Call&) -> base::StatusOr<proto::RelayReply> {
+             [this](const proto::RelayRequest& request, rpc::Call& call) -> base::StatusOr<proto::RelayReply> {
+               RAYO_RETURN_IF_ERROR(call.peer().may_act_for(rpc::from_proto<NodeId>(request.node())));
                return relay_.answer(request);
              });
   service.on(
       rpc::head::kPlaceLeases,
       [this](const proto::PlaceLeasesRequest& request, rpc::Call& call) -> base::StatusOr<proto::PlaceLeasesReply> {
+        RAYO_RETURN_IF_ERROR(call.peer().may_act_for(rpc::from_proto<NodeId>(request.node())));
         return place_leases(core_, request, call.deadline(), call.gone());
       });
 }
@@ -88,8 +90,8 @@ void HeadService::bind_clients(rpc::Service& service) {
              });
 }
 
-proto::BeatReply HeadService::beat(const proto::BeatRequest& request, const rpc::Peer& peer) {
-  if (peer.is_node() && peer.name.id != rpc::member_id(rpc::from_proto<NodeId>(request.node()))) return {};
+base::StatusOr<proto::BeatReply> HeadService::beat(const proto::BeatRequest& request, const rpc::Peer& peer) {
+  RAYO_RETURN_IF_ERROR(peer.may_act_for(rpc::from_proto<NodeId>(request.node())));
   Outcome out;
   auto reply = core_.nodes.beat(request, out);
   core_.line.submit(std::move(out));

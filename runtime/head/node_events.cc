@@ -146,6 +146,8 @@ void NodeEvents::settle_death(NodeId node, const proto::NodeInfo& info, const pr
 
 void NodeEvents::job(NodeId node, const proto::JobEvent& event, Outcome& out) {
   auto id = rpc::from_proto<JobId>(event.job());
+  const auto* known = state_.jobs.find(id);
+  if (known && rpc::from_proto<NodeId>(known->node()) != node) return;  // another node's: not this one's to tell of
   if (event.ended()) {
     auto why = event.death();
     if (why.kind() == proto::DEATH_UNSPECIFIED)

@@ -211,6 +211,19 @@ proto::PlaceLeasesRequest ask_for(int count, double cpus) {
   return ask;
 }
 
+TEST_F(ClusterEvents, AJobIsEndedByTheNodeOfItsDriverAlone) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  start_job(1);
+  proto::NodeUp up;
+  rpc::to_proto(kJob, up.mutable_job()->mutable_job());
+  up.mutable_job()->set_ended(true);
+  nodes.message(id(2), up, out);
+  EXPECT_FALSE(state.jobs.ended(kJob));
+  nodes.message(id(1), up, out);
+  EXPECT_TRUE(state.jobs.ended(kJob));
+}
+
 TEST_F(ClusterEvents, LeasesAreGrantedByTheNodeThatHasRoom) {
   attach(1, {{"cpu", Amount::of(1)}});
   attach(2, {{"cpu", Amount::of(6)}});

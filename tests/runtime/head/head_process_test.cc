@@ -226,6 +226,35 @@ TEST(HeadProcess, AnotherVersionIsRefusedWithBothNamed) {
   });
 }
 
+TEST(HeadProcess, ANodeActsInItsOwnNameAlone) {
+  base::run_in_loop([] {
+    Dirs dirs;
+    ServedHead head(dirs);
+    FakeRaylet honest(head, dirs), other(head, dirs);
+    honest.attach();
+    other.attach();
+    auto refused = [&](const auto& reply) {
+      EXPECT_EQ(reply.status().code(), absl::StatusCode::kPermissionDenied) << reply.status();
+      EXPECT_NE(base::message(reply.status()).find(honest.node.hex()), std::string::npos) << reply.status();
+    };
+    proto::RelayRequest relay;
+    rpc::to_proto(honest.node, relay.mutable_node());
+    relay.mutable_list_nodes();
+    refused(other.channel->call(rpc::head::kRelay, relay, soon()));
+    EXPECT_EQ(honest.relay(relay).nodes().nodes_size(), 2);
+    proto::PlaceLeasesRequest leases;
+    rpc::to_proto(honest.node, leases.mutable_node());
+    refused(other.channel->call(rpc::head::kPlaceLeases, leases, soon()));
+    proto::BeatRequest beat;
+    rpc::to_proto(honest.node, beat.mutable_node());
+    beat.set_incarnation(1);
+    refused(other.channel->call(rpc::head::kBeat, beat, soon()));
+    EXPECT_TRUE(honest.channel->call(rpc::head::kBeat, beat, soon())->known());
+    std::swap(honest.node, other.node);
+    EXPECT_NE(other.attach().failure().text().find("may not act for"), std::string::npos);
+  });
+}
+
 TEST(HeadProcess, PackagesAreKeptByTheirContent) {
   base::run_in_loop([] {
     Dirs dirs;
