@@ -49,6 +49,17 @@ StatusOr<HostPort> parse_host_port(std::string_view text) {
                 "write HOST:PORT, such as 10.0.0.5:6379, head.lan:6379 or [fe80::1]:6379");
 }
 
+StatusOr<HostPort> parse_host(std::string_view text, int default_port) {
+  std::string_view trimmed = trim(text);
+  bool bracketed = trimmed.ends_with(']');
+  bool bare_v6 = !trimmed.starts_with('[') && std::count(trimmed.begin(), trimmed.end(), ':') > 1;
+  bool has_port = !bracketed && !bare_v6 && trimmed.find(':') != std::string_view::npos;
+  if (has_port) return parse_host_port(trimmed);
+  RAYO_ASSIGN_OR_RETURN(HostPort host, parse_host_port(bare_v6 ? cat("[", trimmed, "]:1") : cat(trimmed, ":1")));
+  host.port = default_port;
+  return host;
+}
+
 StatusOr<std::vector<HostPort>> parse_host_ports(std::string_view text) {
   std::vector<HostPort> addresses;
   for (const std::string& piece : split(text, ',')) {

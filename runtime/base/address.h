@@ -19,6 +19,8 @@ struct HostPort {
 
 // InvalidArgument with the text and how to write it; the port is 1..65535.
 StatusOr<HostPort> parse_host_port(std::string_view text);
+// The same where the port may be left out: HOST, V6 or [V6] too.
+StatusOr<HostPort> parse_host(std::string_view text, int default_port);
 // "A:1,B:2": at least one.
 StatusOr<std::vector<HostPort>> parse_host_ports(std::string_view text);
 

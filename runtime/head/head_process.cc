@@ -54,6 +54,7 @@ struct HeadProcess::Parts {
   base::TaskGroup committing;  // ends last: what the others decided is still written
 
   base::Status open(base::Loop& loop, const base::HeadSettings& settings);
+  base::Status open_http(base::Loop& loop, const base::HeadSettings& settings);
   void serve_data(base::Fd fd, rpc::DataHeaderBytes bytes);
   void run(base::Loop& loop, int owner);
   void close(base::Loop& loop);
@@ -61,9 +62,7 @@ struct HeadProcess::Parts {
 
 base::Status HeadProcess::Parts::open(base::Loop& loop, const base::HeadSettings& settings) {
   RAYO_ASSIGN_OR_RETURN(port, rpc::Port::open(loop, settings.bind));
-  RAYO_ASSIGN_OR_RETURN(http, HttpServer::open(loop, {.port = settings.http_port,
-                                                      .port_fixed = settings.http_port_fixed,
-                                                      .status = [this] { return rpc::status_json(core.status()); }}));
+  RAYO_RETURN_IF_ERROR(open_http(loop, settings));
   core.address = port->address();
   core.http = http->url();
   rpc::Service methods;
@@ -77,6 +76,23 @@ base::Status HeadProcess::Parts::open(base::Loop& loop, const base::HeadSettings
   port->serve({.tls = [this](base::Fd fd) { server->accept_tls(std::move(fd)); },
                .data = [this](base::Fd fd, rpc::DataHeaderBytes bytes) { serve_data(std::move(fd), bytes); }});
   return base::write_pid_file(files.head_pid(), ::getpid());
+}
+
+base::Status HeadProcess::Parts::open_http(base::Loop& loop, const base::HeadSettings& settings) {
+  HttpServer::Options options{.bind = {.host = settings.bind.host,
+                                       .port = settings.http_port,
+                                       .port_fixed = settings.http_port_fixed,
+                                       .advertise = settings.bind.advertise},
+                              .local = settings.local,
+                              .token_secret = foundation.desk.token_secret,
+                              .status = [this] { return rpc::status_json(core.status()); }};
+  if (!settings.local) {
+    RAYO_ASSIGN_OR_RETURN(
+        options.identity,
+        rpc::issue_server_identity(foundation.desk.authority, HttpServer::names(options.bind), loop.clock().wall()));
+  }
+  RAYO_ASSIGN_OR_RETURN(http, HttpServer::open(loop, std::move(options)));
+  return {};
 }
 
 // Only joins are for the head; a stranger is told nothing.

@@ -1,15 +1,17 @@
 #include "runtime/head/http_server.h"
 
-#include <arpa/inet.h>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "runtime/base/address.h"
 #include "runtime/base/text.h"
-#include "runtime/base/version.h"
+#include "runtime/head/fiber_stream.h"
 #include "runtime/head/timeouts.h"
-#include "runtime/rpc/port_holder.h"
+#include "runtime/rpc/data_header.h"
+#include "runtime/rpc/dial.h"
+#include "runtime/rpc/listen.h"
 
 namespace rayo::head {
 
@@ -20,178 +22,204 @@ using base::cat;
 
 namespace {
 
-// A base::Stream as Beast's synchronous stream: what would block suspends the fiber.
-class BeastStream {
- public:
-  BeastStream(base::Stream& stream, base::TimePoint deadline) : stream_(stream), deadline_(deadline) {}
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-  template <class Buffers>
-  size_t read_some(const Buffers& buffers, boost::system::error_code& error) {
-    asio::mutable_buffer first = *asio::buffer_sequence_begin(buffers);
-    auto got = stream_.read_some({static_cast<std::byte*>(first.data()), first.size()}, deadline_);
-    error = {};
-    if (!got.ok()) error = asio::error::timed_out;
-    if (got.ok() && *got == 0) error = asio::error::eof;
-    return got.ok() ? *got : 0;
-  }
-  template <class Buffers>
-  size_t read_some(const Buffers& buffers) {
-    boost::system::error_code error;
-    size_t got = read_some(buffers, error);
-    if (error) throw boost::system::system_error(error);
-    return got;
-  }
+using Parser = http::request_parser<http::empty_body>;
 
- private:
-  base::Stream& stream_;
-  base::TimePoint deadline_;
-};
+enum class Came { kRequest, kTooLong, kNonsense, kNothing };
 
-struct Listening {
-  base::Fd fd;
-  int port = 0;
-};
-
-base::StatusOr<Listening> listen_on(int port) {
-  base::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return base::failed_errno(errno, "cannot make a socket");
-  int one = 1;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(fd.get(), 128) != 0) {
-    return base::failed_errno(errno, cat("cannot listen on 127.0.0.1:", port));
-  }
-  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  return Listening{std::move(fd), ntohs(address.sin_port)};
-}
-
-bool means_us(std::string_view host, int port) {
-  for (std::string_view name : {"127.0.0.1", "localhost", "[::1]"}) {
-    if (host == name || host == cat(name, ":", port)) return true;
-  }
-  return false;
-}
-
-using Response = http::response<http::string_body>;
-
-Response respond(http::status status, std::string_view type, std::string body) {
-  Response response(status, 11);
-  response.set(http::field::server, cat("rayo/", base::kVersion));
-  response.set(http::field::content_type, beast::string_view(type.data(), type.size()));
-  response.set(http::field::cache_control, "no-store");
-  response.keep_alive(false);
-  response.body() = std::move(body);
-  response.prepare_payload();
-  return response;
-}
-
-Response error_response(http::status status, std::string_view text) {
-  return respond(status, "text/plain; charset=utf-8", cat(text, "\n"));
-}
-
-std::string wire_form(Response& response) {
-  std::string out;
+// One request's headers.
+template <class Readable>
+Came read_request(Readable& readable, Parser& parser) {
+  beast::flat_buffer buffer(kHttpHeaderBytes);
+  parser.header_limit(kHttpHeaderBytes);
   boost::system::error_code error;
-  http::response_serializer<http::string_body> serializer(response);
-  do {
-    serializer.next(error, [&](boost::system::error_code&, const auto& buffers) {
-      for (auto at = asio::buffer_sequence_begin(buffers); at != asio::buffer_sequence_end(buffers); ++at) {
-        asio::const_buffer piece = *at;
-        out.append(static_cast<const char*>(piece.data()), piece.size());
-      }
-      serializer.consume(beast::buffer_bytes(buffers));
-    });
-  } while (!error && !serializer.is_done());
-  return out;
+  http::read_header(readable, buffer, parser, error);
+  if (!error) return Came::kRequest;
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) return Came::kTooLong;
+  bool cut = error == http::error::end_of_stream || error == http::error::partial_message;
+  bool is_http = error.category() == http::make_error_code(http::error::bad_method).category();
+  return is_http && !cut ? Came::kNonsense : Came::kNothing;
 }
 
-Response answer(const http::request_header<>& request, int port, const HttpServer::Options& options) {
-  auto host = request[http::field::host];
-  if (!means_us({host.data(), host.size()}, port)) {
-    return error_response(http::status::forbidden, "this port answers to 127.0.0.1 and localhost alone");
+HttpResponse refusal_of(Came came) {
+  if (came == Came::kTooLong)
+    return refusal(http::status::request_header_fields_too_large, "the request's headers are over 16 KiB");
+  return refusal(http::status::bad_request, "this is no HTTP request");
+}
+
+// A socket that is closed while bytes wait unread is reset, and the answer may be lost on the way: so they are read.
+void let_read(base::Stream& stream, base::TimePoint deadline) {
+  ::shutdown(stream.fd(), SHUT_WR);
+  std::vector<std::byte> scrap(kHttpHeaderBytes);
+  for (size_t seen = 0; seen < kHttpScrapBytes;) {
+    auto got = stream.read_some(scrap, deadline);
+    if (!got.ok() || *got == 0) return;
+    seen += *got;
   }
-  if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    return error_response(http::status::method_not_allowed, "GET is all that is served here");
-  }
-  Response response;
-  if (request.target() == "/healthz") {
-    response = respond(http::status::ok, "text/plain; charset=utf-8", "ok\n");
-  } else if (request.target() == "/api/status") {
-    response = respond(http::status::ok, "application/json", options.status());
-  } else {
-    response = error_response(http::status::not_found, "there are /healthz and /api/status");
-  }
-  if (request.method() == http::verb::head) response.body().clear();
-  return response;
 }
 
 }  // namespace
 
+struct HttpServer::Tls {
+  asio::ssl::context context{asio::ssl::context::tls_server};
+};
+
 base::StatusOr<std::unique_ptr<HttpServer>> HttpServer::open(base::Loop& loop, Options options) {
-  std::vector<std::string> notes;
-  auto listening = listen_on(options.port);
-  if (!listening.ok() && options.port != 0) {
-    auto holder = rpc::port_holder(options.port);
-    auto taken = cat("HTTP port ", options.port, " is taken", holder.empty() ? "" : cat(" by ", holder));
-    if (options.port_fixed) {
-      return base::failed(absl::StatusCode::kAlreadyExists, cat("cannot listen: ", taken),
-                          "give another --http-port, or leave it out for any free one");
-    }
-    listening = listen_on(0);
-    if (listening.ok()) notes.push_back(cat(taken, ": using ", listening->port));
-  }
-  if (!listening.ok()) return listening.status();
-  int port = listening->port;
-  return std::unique_ptr<HttpServer>(
-      new HttpServer(loop, std::move(options), std::move(listening->fd), port, std::move(notes)));
+  std::unique_ptr<HttpServer> server(new HttpServer(loop, std::move(options)));
+  RAYO_RETURN_IF_ERROR(server->listen());
+  if (!server->options_.local) RAYO_RETURN_IF_ERROR(server->prepare_tls());
+  return server;
 }
 
-HttpServer::HttpServer(base::Loop& loop, Options options, base::Fd listening, int port, std::vector<std::string> notes)
-    : loop_(loop),
-      options_(std::move(options)),
-      acceptor_(loop, std::move(listening)),
-      port_(port),
-      notes_(std::move(notes)) {}
+HttpServer::HttpServer(base::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {
+  pages_.token_secret = options_.token_secret;
+  pages_.status = options_.status;
+}
 
-std::string HttpServer::url() const { return cat("http://127.0.0.1:", port_); }
+HttpServer::~HttpServer() = default;
+
+base::Status HttpServer::listen() {
+  const base::Binding& bind = options_.bind;
+  auto hosts = rpc::hosts_of({.host = options_.local ? "127.0.0.1" : bind.host});
+  auto listening = rpc::listen_on(hosts, bind.port);
+  if (absl::IsAlreadyExists(listening.status())) {
+    std::string taken = cat("HTTP ", rpc::taken_text(bind.port));
+    if (bind.port_fixed)
+      return base::failed(absl::StatusCode::kAlreadyExists, cat("cannot listen: ", taken),
+                          "give another --http-port, or leave it out for any free one");
+    listening = rpc::listen_on(hosts, 0);
+    if (listening.ok()) notes_.push_back(cat(taken, ": using ", listening->port));
+  }
+  if (!listening.ok()) return listening.status();
+  pages_.port = listening->port;
+  for (auto& socket : listening->sockets)
+    acceptors_.push_back(std::make_unique<base::Acceptor>(loop_, std::move(socket)));
+  return {};
+}
+
+base::Status HttpServer::prepare_tls() {
+  tls_ = std::make_unique<Tls>();
+  asio::ssl::context& context = tls_->context;
+  const rpc::TlsIdentity& own = options_.identity;
+  boost::system::error_code failed[4];
+  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                          asio::ssl::context::no_tlsv1_1 | asio::ssl::context::no_compression,
+                      failed[0]);
+  context.set_verify_mode(asio::ssl::verify_none, failed[1]);
+  std::string chain = own.certificate_pem + own.ca_pem;  // the CA too: its hash is half of the token
+  context.use_certificate_chain(asio::buffer(chain), failed[2]);
+  context.use_private_key(asio::buffer(own.key_pem), asio::ssl::context::pem, failed[3]);
+  SSL_CTX_set_session_cache_mode(context.native_handle(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context.native_handle(), 0);
+  for (const auto& error : failed)
+    if (error) return base::failed(absl::StatusCode::kInternal, cat("cannot set up TLS for HTTP: ", error.message()));
+  return {};
+}
+
+std::vector<std::string> HttpServer::names(const base::Binding& bind) {
+  std::vector<std::string> names = {bind.host};
+  if (!bind.advertise.empty())
+    if (auto told = base::parse_host(bind.advertise, 0); told.ok()) names.insert(names.begin(), told->host);
+  return names;
+}
+
+std::string HttpServer::url() const {
+  if (options_.local) return cat("http://127.0.0.1:", pages_.port);
+  return cat("https://", base::HostPort{names(options_.bind).front(), pages_.port}.text());
+}
+
+void HttpServer::close() {
+  for (auto& acceptor : acceptors_) acceptor->close();
+}
 
 void HttpServer::run() {
+  base::TaskGroup accepting;
+  for (auto& acceptor : acceptors_) accepting.spawn("http-accept", [this, &acceptor] { accept_from(*acceptor); });
+  accepting.join();
+}
+
+void HttpServer::accept_from(base::Acceptor& acceptor) {
   while (!base::fiber_cancelled()) {
-    auto fd = acceptor_.accept();
+    auto fd = acceptor.accept();
     if (!fd.ok()) return;
-    if (connections_.size() >= kHttpConnections) {
+    auto peer = rpc::peer_address(fd->get());
+    if (!peer.ok()) continue;  // gone already
+    std::string from = peer->host();
+    if (!admit(from)) {
       base::reset_connection(*std::move(fd));
       continue;
     }
-    auto held = std::make_shared<base::Fd>(*std::move(fd));
-    connections_.spawn("http", [this, held] { serve(std::move(*held)); });
+    fibers_.spawn("http", [this, from, fd = std::move(*fd)]() mutable {
+      serve(std::move(fd));
+      leave(from);
+    });
   }
 }
 
-void HttpServer::serve(base::Fd fd) {
-  auto deadline = loop_.deadline(kHttpRequestWithin);
-  base::Stream stream(loop_, std::move(fd));
-  BeastStream readable(stream, deadline);
-  beast::flat_buffer buffer(kHttpHeaderBytes);
-  http::request_parser<http::empty_body> parser;
-  parser.header_limit(kHttpHeaderBytes);
-  boost::system::error_code error;
-  http::read_header(readable, buffer, parser, error);
-  Response response;
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    response = error_response(http::status::request_header_fields_too_large, "the request's headers are over 16 KiB");
-  } else if (error == http::error::end_of_stream || error == asio::error::eof || error == asio::error::timed_out) {
-    return;
-  } else if (error) {
-    response = error_response(http::status::bad_request, "this is no HTTP request");
-  } else {
-    response = answer(parser.get(), port_, options_);
+bool HttpServer::admit(const std::string& from) {
+  int& all = is_loopback(from) ? from_loopback_ : from_elsewhere_;
+  if (all >= kHttpConnections) return false;
+  if (!is_loopback(from)) {
+    auto known = by_address_.find(from);
+    if (known != by_address_.end() && known->second >= kHttpPerAddress) return false;
+    ++by_address_[from];
   }
-  (void)stream.write(wire_form(response), {}, deadline);
+  ++all;
+  return true;
+}
+
+void HttpServer::leave(const std::string& from) {
+  if (is_loopback(from)) {
+    --from_loopback_;
+    return;
+  }
+  --from_elsewhere_;
+  if (--by_address_[from] == 0) by_address_.erase(from);
+}
+
+void HttpServer::serve(base::Fd fd) {
+  // Where it arrived decides, not where it comes from: what a proxy on this machine passes on is a stranger's.
+  auto at = rpc::local_address(fd.get());
+  if (!at.ok()) return;
+  base::Stream stream(loop_, std::move(fd));
+  if (is_loopback(at->host())) return serve_plain(stream, false);
+  std::byte first{};
+  auto seen = stream.peek({&first, 1}, loop_.deadline(kHttpHandshakeWithin));
+  if (!seen.ok() || *seen == 0) return;
+  if (first == std::byte{rpc::kTlsFirstByte}) return serve_tls(stream);
+  serve_plain(stream, true);
+}
+
+void HttpServer::serve_plain(base::Stream& stream, bool for_tls) {
+  FiberStream readable(loop_, stream);
+  auto deadline = loop_.deadline(kHttpRequestWithin);
+  readable.until(deadline);
+  Parser parser;
+  Came came = read_request(readable, parser);
+  if (came == Came::kNothing) return;
+  HttpResponse response = came != Came::kRequest ? refusal_of(came) : answer_on_loopback(parser.get(), pages_);
+  if (for_tls) response = refusal(http::status::bad_request, cat("this address speaks HTTPS alone\ntry: ", url()));
+  if (stream.write(wire_form(response), {}, deadline).ok()) let_read(stream, loop_.deadline(kHttpScrapWithin));
+}
+
+void HttpServer::serve_tls(base::Stream& stream) {
+  FiberStream below(loop_, stream);
+  below.until(loop_.deadline(kHttpHandshakeWithin));
+  asio::ssl::stream<FiberStream&> secured(below, tls_->context);
+  boost::system::error_code error;
+  secured.handshake(asio::ssl::stream_base::server, error);
+  if (error) return;
+  below.until(loop_.deadline(kHttpRequestWithin));
+  Parser parser;
+  Came came = read_request(secured, parser);
+  if (came == Came::kNothing) return;
+  HttpResponse response = came == Came::kRequest ? answer_with_token(parser.get(), pages_) : refusal_of(came);
+  asio::write(secured, asio::buffer(wire_form(response)), error);
+  if (error) return;
+  below.until(loop_.deadline(kHttpScrapWithin));
+  secured.shutdown(error);  // says farewell, and waits for the other side's that long
+  let_read(stream, loop_.deadline(kHttpScrapWithin));
 }
 
 }  // namespace rayo::head

@@ -34,10 +34,16 @@ constexpr base::Duration kDeadNodeShown = 24h;
 constexpr size_t kDeadNodes = 200;
 // Without room on the disk the store is tried again this often.
 constexpr base::Duration kStoreRetry = 1s;
-// HTTP: a request's headers at most, and how long it may take.
+// HTTP: a request's headers at most, and how long it may take; the handshake before it.
 constexpr size_t kHttpHeaderBytes = 16 * 1024;
 constexpr base::Duration kHttpRequestWithin = 10s;
+constexpr base::Duration kHttpHandshakeWithin = 2s;
+// HTTP: connections at a time from loopback, as many from elsewhere, and of one address there: nobody keeps others out.
 constexpr int kHttpConnections = 64;
+constexpr int kHttpPerAddress = 32;
+// HTTP: what is still read behind an answer, so that the answer gets through, and for how long.
+constexpr size_t kHttpScrapBytes = 256 * 1024;
+constexpr base::Duration kHttpScrapWithin = 1s;
 // Streams: what waits for a node that reads slowly, at most; then the stream is cut and the node registers again.
 constexpr size_t kOutboxBytes = 64u << 20;
 // Histories by number and bytes.

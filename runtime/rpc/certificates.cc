@@ -1,5 +1,6 @@
 #include "runtime/rpc/certificates.h"
 
+#include <arpa/inet.h>
 #include <ctime>
 
 #include "runtime/base/text.h"
@@ -184,8 +185,16 @@ base::StatusOr<SigningRequest> make_signing_request() {
   return made;
 }
 
-base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem, const RoleName& name,
-                                  base::WallTime now) {
+namespace {
+
+// What the CA says of a key: how it is used, and the names that it stands for.
+struct Claims {
+  std::string usage;
+  std::string names;
+};
+
+base::StatusOr<std::string> sign(const Authority& authority, std::string_view request_pem, const Claims& claims,
+                                 base::WallTime now) {
   BioHandle bio = bio_over(request_pem);
   RequestHandle request(PEM_read_bio_X509_REQ(bio.get(), nullptr, nullptr, nullptr));
   if (!request) return malformed("this is no signing request");
@@ -202,12 +211,34 @@ base::StatusOr<std::string> issue(const Authority& authority, std::string_view r
       !X509_set_issuer_name(made.get(), X509_get_subject_name(ca.get())) ||
       !add_extension(made.get(), ca.get(), NID_basic_constraints, "critical,CA:FALSE") ||
       !add_extension(made.get(), ca.get(), NID_key_usage, "critical,digitalSignature") ||
-      !add_extension(made.get(), ca.get(), NID_ext_key_usage, "serverAuth,clientAuth") ||
+      !add_extension(made.get(), ca.get(), NID_ext_key_usage, claims.usage) ||
       !add_extension(made.get(), ca.get(), NID_authority_key_identifier, "keyid") ||
-      !add_extension(made.get(), ca.get(), NID_subject_alt_name, base::cat("URI:", name.uri())) ||
+      !add_extension(made.get(), ca.get(), NID_subject_alt_name, claims.names) ||
       !X509_sign(made.get(), ca_key.get(), EVP_sha256()))
     return broken("cannot issue a certificate");
   return certificate_text(made.get());
+}
+
+bool is_numeric(const std::string& host) {
+  unsigned char bytes[sizeof(in6_addr)];
+  return inet_pton(AF_INET, host.c_str(), bytes) == 1 || inet_pton(AF_INET6, host.c_str(), bytes) == 1;
+}
+
+}  // namespace
+
+base::StatusOr<std::string> issue(const Authority& authority, std::string_view request_pem, const RoleName& name,
+                                  base::WallTime now) {
+  return sign(authority, request_pem, {"serverAuth,clientAuth", base::cat("URI:", name.uri())}, now);
+}
+
+base::StatusOr<TlsIdentity> issue_server_identity(const Authority& authority, const std::vector<std::string>& hosts,
+                                                  base::WallTime now) {
+  std::vector<std::string> names;
+  for (const std::string& host : hosts) names.push_back(base::cat(is_numeric(host) ? "IP:" : "DNS:", host));
+  RAYO_ASSIGN_OR_RETURN(SigningRequest request, make_signing_request());
+  RAYO_ASSIGN_OR_RETURN(std::string certificate,
+                        sign(authority, request.request_pem, {"serverAuth", base::join(names, ",")}, now));
+  return TlsIdentity{authority.certificate_pem, std::move(certificate), std::move(request.key_pem)};
 }
 
 base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name, base::WallTime now) {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <rayo/id.h>
 
@@ -64,6 +65,11 @@ base::StatusOr<std::string> issue(const Authority& authority, std::string_view r
                                   base::WallTime now);
 // Request and certificate in one, for the head itself.
 base::StatusOr<TlsIdentity> issue_identity(const Authority& authority, const RoleName& name, base::WallTime now);
+
+// For the HTTP port: speaks for no role, but for these hosts (names or numeric addresses), so that any HTTPS client
+// that knows the CA can check it.
+base::StatusOr<TlsIdentity> issue_server_identity(const Authority& authority, const std::vector<std::string>& hosts,
+                                                  base::WallTime now);
 
 // SHA-256 of the certificate's DER form.
 base::StatusOr<Fingerprint> fingerprint_of(std::string_view certificate_pem);

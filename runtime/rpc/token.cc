@@ -1,5 +1,6 @@
 #include "runtime/rpc/token.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
@@ -117,6 +118,12 @@ base::StatusOr<Secret> secret_from_bytes(std::string_view bytes) {
                         base::cat("a secret of ", bytes.size(), " bytes was received instead of 32"));
   std::copy(bytes.begin(), bytes.end(), secret.begin());
   return secret;
+}
+
+bool is_secret(std::string_view text, const Secret& secret) {
+  Secret given{};
+  return read_hex(text.substr(0, text.find('.')), "SECRET", given).ok() &&
+         CRYPTO_memcmp(given.data(), secret.data(), secret.size()) == 0;
 }
 
 std::string to_bytes(const Secret& secret) { return std::string(view(secret)); }

@@ -56,6 +56,9 @@ std::string to_bytes(const Secret& secret);
 Secret random_secret();
 Nonce random_nonce();
 
+// Whether the text, SECRET or SECRET.FINGERPRINT, shows this secret. Compares in constant time.
+bool is_secret(std::string_view text, const Secret& secret);
+
 // HKDF with SHA-256 (RFC 5869), first 32 bytes.
 Secret hkdf(std::string_view key, std::string_view salt, std::string_view info);
 

@@ -13,6 +13,16 @@ TEST(Address, ReadsWhatPeopleWrite) {
   EXPECT_EQ(parse_host_ports("a:1, b:2")->size(), 2u);
 }
 
+TEST(Address, APortMayBeLeftOutWhereItIsSaidSo) {
+  EXPECT_EQ(*parse_host("gate.lan", 7), (HostPort{"gate.lan", 7}));
+  EXPECT_EQ(*parse_host("gate.lan:8", 7), (HostPort{"gate.lan", 8}));
+  EXPECT_EQ(*parse_host("fd00::1", 7), (HostPort{"fd00::1", 7}));
+  EXPECT_EQ(*parse_host("[fd00::1]", 7), (HostPort{"fd00::1", 7}));
+  EXPECT_EQ(*parse_host("[fd00::1]:8", 7), (HostPort{"fd00::1", 8}));
+  for (const char* text : {"", "a b", "gate:", "gate:0", "[fd00::1", "fd00::1]", "[]", "a/b"})
+    EXPECT_FALSE(parse_host(text, 7).ok()) << text;
+}
+
 TEST(Address, RefusesTheRestAndShowsHow) {
   for (const char* text : {"", "host", ":80", "host:", "host:0", "host:65536", "host:8x", "fe80::1:80", "http://a:1",
                            "a b:1", "a:1,", "[\t1]:6", "a\x1b[31m:1"}) {

@@ -171,6 +171,18 @@ TEST_F(Certificates, ARequestMustBeSignedByItsOwnP256Key) {
   EXPECT_FALSE(issue(authority_, request_with(large.get(), large.get()), kNode, clock_.wall()).ok());
 }
 
+TEST_F(Certificates, AServersNamesItsHostsAndNoRole) {
+  auto server = issue_server_identity(authority_, {"10.0.0.5", "fd00::1", "gate.lan"}, clock_.wall());
+  ASSERT_TRUE(server.ok());
+  EXPECT_TRUE(check_identity(*server, clock_.wall()).ok());
+  EXPECT_FALSE(role_of(server->certificate_pem).ok());
+  auto certificate = read(server->certificate_pem);
+  EXPECT_EQ(X509_check_ip_asc(certificate.get(), "10.0.0.5", 0), 1);
+  EXPECT_EQ(X509_check_ip_asc(certificate.get(), "fd00::1", 0), 1);
+  EXPECT_EQ(X509_check_host(certificate.get(), "gate.lan", 0, 0, nullptr), 1);
+  EXPECT_EQ(X509_check_host(certificate.get(), "evil.example", 0, 0, nullptr), 0);
+}
+
 TEST_F(Certificates, TheFingerprintIsOfThisCa) {
   EXPECT_EQ(*fingerprint_of(authority_.certificate_pem), *fingerprint_of(node_.ca_pem));
   EXPECT_NE(*fingerprint_of(authority_.certificate_pem), *fingerprint_of(node_.certificate_pem));
