@@ -173,3 +173,31 @@ def cluster(home):
 
 def can_make_namespaces():
     return subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True).returncode == 0
+
+
+@pytest.fixture
+def network():
+    from machines import Network
+    made = Network()
+    good = False
+    try:
+        yield made
+        good = True
+    finally:
+        made.end(good)
+
+
+@pytest.fixture
+def two_machines(network):
+    a, b = network.machine("a"), network.machine("b")
+    network.cable(a, b)
+    for machine in (a, b):
+        machine.sh("ip", "route", "add", "default", "dev", machine.devices[0])
+    return a, b
+
+
+def start_and_token(machine, *flags):
+    """A head on this machine; what start says, and the environment with which another machine joins."""
+    cpus = [] if "--num-cpus" in flags else ["--num-cpus", "1"]
+    started = machine.rayo("start", "--head", *cpus, "--json", *flags, code=0).json()
+    return started, {"RAYO_TOKEN": machine.rayo("token", "--json", code=0).json()["token"]}

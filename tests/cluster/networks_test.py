@@ -1,71 +1,15 @@
 """What a user loses if these fail: two real machines do not come together, or a firewall's block is a riddle.
 
-Each machine is a network namespace with a home of its own; a veth pair is the cable between them.
+The machines are network namespaces (machines.py).
 """
-import os
-import shutil
-import subprocess
-
-import pytest
-from conftest import BIN, DAEMONS, Home, can_make_namespaces
-
-
-def sh(*words):
-    subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
-
-
-class Machine(Home):
-    def __init__(self, name, address):
-        super().__init__()
-        self.name, self.address = name, address
-
-    def popen(self, *args, **more):
-        real, self.program = self.program, "ip"
-        try:
-            return super().popen("netns", "exec", self.name, real, *args, **more)
-        finally:
-            self.program = real
-
-
-@pytest.fixture
-def two_machines():
-    if any(not (BIN / name).exists() for name in DAEMONS):
-        pytest.skip("not built (./dev build)")
-    if not can_make_namespaces() or not shutil.which("ip"):
-        pytest.skip("no right to make network namespaces")
-    net = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
-    names = [f"rayo-{os.getpid()}-{side}" for side in "ab"]
-    machines = []
-    try:
-        for i, name in enumerate(names):
-            sh("ip", "netns", "add", name)
-            sh("ip", "-n", name, "link", "set", "lo", "up")
-            machines.append(Machine(name, f"{net}.{i + 1}"))
-        sh("ip", "link", "add", f"ra{os.getpid()}", "netns", names[0], "type", "veth", "peer", "name", f"rb{os.getpid()}", "netns", names[1])
-        for machine, device in zip(machines, (f"ra{os.getpid()}", f"rb{os.getpid()}")):
-            sh("ip", "-n", machine.name, "addr", "add", f"{machine.address}/24", "dev", device)
-            sh("ip", "-n", machine.name, "link", "set", device, "up")
-            sh("ip", "-n", machine.name, "route", "add", "default", "dev", device)
-        yield machines
-        for machine in machines:
-            machine.stop_all()
-            assert not machine.processes(), machine.processes()
-    finally:
-        for machine in machines:
-            machine.remove()
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-
-
-def start_and_token(machine):
-    started = machine.rayo("start", "--head", "--num-cpus", "1", "--json", code=0).json()
-    assert started["address"] == f"{machine.address}:6379"
-    return started, {"RAYO_TOKEN": machine.rayo("token", "--json", code=0).json()["token"]}
+from conftest import BIN, start_and_token
+from errors_table import expect
 
 
 def test_a_node_on_another_machine_joins_with_the_pasted_line(two_machines):
     head, other = two_machines
     started, token = start_and_token(head)
+    assert started["address"] == f"{head.address}:6379"
     joined = other.rayo("start", "--address", started["address"], "--num-cpus", "1", "--json", env=token, code=0).json()
     assert joined["node_address"].startswith(other.address)
     states = {one["id"]: one["state"] for one in head.status()["nodes"]}
@@ -84,19 +28,83 @@ def test_stop_on_the_heads_machine_ends_the_other_machine_too(two_machines):
     other.wait_for(lambda: not other.processes(), "the other machine's processes have ended")
 
 
-def test_a_port_blocked_one_way_is_named_with_its_direction(two_machines):
+def test_port_blocked_one_way(two_machines):
     head, other = two_machines
     started, token = start_and_token(head)
     rules = f"table inet block {{\n chain in {{\n type filter hook input priority 0\n ip saddr {head.address} tcp dport 6380 drop\n }}\n}}"
-    sh("ip", "netns", "exec", other.name, "nft", rules)
-    refused = other.rayo("start", "--address", started["address"], "--num-cpus", "1", env=token, code=3)
-    what, _ = refused.error
-    assert f"{other.address}:6380" in what, repr(refused)
+    other.sh("nft", rules)
+    refused = other.rayo("start", "--address", started["address"], "--num-cpus", "1", env=token)
+    expect("port_blocked_one_way", refused)
+    assert f"{other.address}:6380" in refused.error[0], repr(refused)
     assert not other.processes()
     assert len(head.status()["nodes"]) == 1 or all(one["state"] != "alive" or one["head"] for one in head.status()["nodes"])
 
 
-def test_start_names_the_interface_that_it_chose_and_why(two_machines):
-    head, _ = two_machines
+def test_several_interfaces(network):
+    head, other = network.machine("a"), network.machine("b")
+    for _ in range(2):
+        network.cable(head, other)
+    head.sh("ip", "route", "add", "default", "dev", head.devices[1])
     started = head.rayo("start", "--head", "--num-cpus", "1", code=0)
-    assert f"{head.address}:6379" in started.out and "default route" in started.out, repr(started)
+    expect("several_interfaces", started.code, started.out)
+    assert f"{head.addresses[1]}:6379" in started.out and f"{head.devices[0]} {head.addresses[0]}" in started.out, repr(started)
+
+
+def calls_work_on(machine, said="2 nodes, local", **env):
+    done = machine.run(BIN / "cluster_calls", env=env)
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+
+
+def test_advertise_through_nat(network):
+    """The head stands behind a router that passes on two ports: only what it publishes can be reached."""
+    head, router, other = network.machine("a"), network.machine("r"), network.machine("b")
+    network.cable(head, router)
+    network.cable(other, router)
+    gate = router.addresses[1]
+    for machine, way_out in ((head, router.addresses[0]), (other, gate)):
+        machine.sh("ip", "route", "add", "default", "via", way_out)
+    router.sh("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+    router.sh("nft", f"""
+        table ip nat {{
+          chain pre {{ type nat hook prerouting priority -100;
+            ip daddr {gate} tcp dport 7379 dnat to {head.address}:6379;
+            ip daddr {gate} tcp dport 6380 dnat to {head.address}:6380; }}
+          chain post {{ type nat hook postrouting priority 100;
+            ip saddr {head.address} masquerade; }}
+        }}
+        table ip gate {{
+          chain forward {{ type filter hook forward priority 0;
+            ip saddr {other.address} ct status dnat accept;
+            ip saddr {other.address} ct state new drop; }}
+        }}""")
+    started, token = start_and_token(head, "--advertise", f"{gate}:7379", "--num-cpus", "8")
+    assert started["address"] == f"{gate}:7379" and started["node_address"] == f"{gate}:6380", started
+    other.rayo("start", "--address", started["address"], "--num-cpus", "8", env=token, code=0)
+    published = {node["hostname"]: node["address"] for node in other.status()["nodes"]}
+    assert sorted(node["address"] for node in other.status()["nodes"]) == sorted([f"{gate}:6380", f"{other.address}:6380"]), published
+    calls_work_on(head)
+    calls_work_on(other)
+    # Without a joined node the other machine is a remote driver, through the gate as well.
+    other.rayo("stop", code=0)
+    head.wait_for(lambda: sum(one["state"] == "alive" for one in head.status()["nodes"]) == 1, "the node has left")
+    calls_work_on(other, ", remote", RAYO_ADDRESS=f"{gate}:6380", **token)
+
+
+def test_a_cluster_over_v6(network):
+    head, other = network.machine("a"), network.machine("b")
+    network.cable(head, other, v6=True)
+    started, token = start_and_token(head, "--node-ip", head.address, "--num-cpus", "8")
+    assert started["address"] == f"[{head.address}]:6379", started
+    joined = other.rayo("start", "--address", started["address"], "--num-cpus", "8", "--json", env=token, code=0).json()
+    assert joined["node_address"] == f"[{other.address}]:6380", joined
+    calls_work_on(head)
+    calls_work_on(other)
+    other.rayo("stop", code=0)
+
+
+def test_a_cluster_on_v6_loopback(home):
+    started = home.start_head("--node-ip", "::1", "--num-cpus", "8")
+    assert started["address"].startswith("[::1]:"), started
+    node = home.start_node(started["address"], "--num-cpus", "8")
+    assert node["node_address"].startswith("[::1]:"), node
+    assert len(home.status("--address", started["address"])["nodes"]) == 2

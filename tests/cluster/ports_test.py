@@ -5,6 +5,8 @@ import socket
 import time
 from pathlib import Path
 
+from errors_table import expect
+
 SEED = int(os.environ.get("RAYO_TEST_SEED", "7"))
 CONNECTIONS = 10_000  # issue 3: over all ports together
 MOST_GROWTH = 8 << 20
@@ -29,10 +31,24 @@ def ports(started):
     return [port_of(started["address"]), port_of(started["node_address"]), port_of(started["http"])]
 
 
-def throw(port, data):
+def unix_sockets(started):
+    session, node = Path(started["session_dir"]), Path(started["node_dir"])
+    return [session / "head" / "control.sock", node / "control.sock", node / "raylet.sock"]
+
+
+def connect(place):
+    if isinstance(place, int):
+        return socket.create_connection(("127.0.0.1", place), timeout=5)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(5)
+    connection.connect(str(place))
+    return connection
+
+
+def throw(place, data):
     """One connection that sends `data` and goes; the other side may cut it at any time."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with connect(place) as connection:
             connection.sendall(data)
     except OSError:
         pass
@@ -48,12 +64,13 @@ def test_random_bytes_on_each_port_change_nothing(cluster):
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     started, pids = cluster.head, daemons(cluster.head)
-    for port in ports(started):  # pools and buffers reach their size
+    places = ports(started) + unix_sockets(started)
+    for place in places:  # pools and buffers reach their size
         for _ in range(300):
-            throw(port, noise(chance))
+            throw(place, noise(chance))
     before = {name: rss(pid) for name, pid in pids.items()}
     for i in range(CONNECTIONS):
-        throw(ports(started)[i % 3], noise(chance))
+        throw(places[i % len(places)], noise(chance))
     assert daemons(started) == pids, "a daemon was replaced"
     assert cluster.status()["cluster"]["reachable"] is True
     grown = {name: rss(pid) - before[name] for name, pid in pids.items()}
@@ -102,6 +119,16 @@ def test_an_endless_header_is_cut(cluster):
                 pass
         assert sent < 8 << 20, f"port {port} took {sent} bytes of headers"
     assert cluster.status()["cluster"]["reachable"] is True
+
+
+def test_endless_header_over_http(cluster):
+    with socket.create_connection(("127.0.0.1", port_of(cluster.head["http"])), timeout=15) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000)
+        answer = b""
+        while piece := connection.recv(4096):
+            answer += piece
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    expect("endless_header", head.split()[1], body.strip())
 
 
 def test_http_tells_nothing_to_another_host_name(cluster):
