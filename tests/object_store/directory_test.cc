@@ -156,6 +156,25 @@ TEST_F(DirectoryTest, TheLossOfTheOnlyCopyIsAnErrorThatNamesTheDeath) {  // inva
   EXPECT_EQ(directory_.used_bytes(), 0);
 }
 
+TEST_F(DirectoryTest, AnObjectOutlivesANodeWhereAnotherHasACopy) {
+  constexpr NodeKey kThird = 3;
+  directory_.hold(kOther, kMine);
+  directory_.node_has_copy(kThere, kMine, 1000);
+  directory_.node_has_copy(kThird, kMine, 1000);
+  directory_.node_died(kThere, {});
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThird);
+}
+
+// The minter's death and the value that another node made for it cross on their way.
+TEST_F(DirectoryTest, AValueThatExistsIsNotHiddenByAnEarlierFailure) {
+  directory_.hold(kOther, kMine);
+  directory_.process_died(kProcess, {});
+  directory_.node_published(kThere, kMine, value("x"));
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x");
+}
+
 TEST_F(DirectoryTest, AFullArenaIsATypedErrorWithFigures) {
   EXPECT_FALSE(directory_.create(kProcess, kMine, 2 << 20));
   directory_.node_has_copy(kThere, kMine, 2 << 20);

@@ -44,6 +44,14 @@ TEST_F(LeaseTableTest, TheSameLeaseTwiceHoldsOnce) {
   EXPECT_EQ(free(), 2);
 }
 
+TEST_F(LeaseTableTest, AGrantThatIsAskedForAgainKeepsItsWorker) {
+  Lease lease{.id = base::random_id<LeaseId>(), .job = job_};
+  ASSERT_TRUE(table_.grant(lease, cpus(1)));
+  auto worker = base::random_id<ProcessId>();
+  table_.set_worker(lease.id, worker);
+  EXPECT_EQ(table_.grant(lease, cpus(1))->worker, worker);
+}
+
 TEST_F(LeaseTableTest, IsFoundByWhomItBelongsTo) {
   LeaseId id = grant(1);
   auto worker = base::random_id<ProcessId>();
@@ -70,6 +78,22 @@ TEST_F(LeaseTableTest, ALentCpuServesAnotherAndComesBackInTurn) {
   EXPECT_EQ(free(), 0);
   table_.end(waits);
   EXPECT_EQ(free(), 2);
+}
+
+// A large lease would starve if smaller ones that wait behind it were served first.
+TEST_F(LeaseTableTest, WhoComesLaterToTheLineWaitsThoughItWouldFit) {
+  LeaseId large = grant(2);
+  table_.lend(large);
+  LeaseId small = grant(1);
+  LeaseId runs = grant(1);
+  EXPECT_FALSE(table_.take_back(large));
+  table_.lend(small);
+  EXPECT_EQ(free(), 1);
+  EXPECT_FALSE(table_.take_back(small));
+  table_.end(runs);
+  EXPECT_EQ(table_.next_taken_back(), std::vector<LeaseId>{large});
+  table_.end(large);
+  EXPECT_EQ(table_.next_taken_back(), std::vector<LeaseId>{small});
 }
 
 TEST_F(LeaseTableTest, AnEndedLeaseWaitsForNothing) {

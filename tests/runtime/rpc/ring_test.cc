@@ -91,6 +91,17 @@ TEST(Ring, AFullRingAsksAndIsToldOfRoom) {
   EXPECT_EQ(push(ends.writer, body), Push::kDone);
 }
 
+TEST(Ring, ItIsFullBeforeItWouldOverwrite) {
+  Ends ends = make_ends();
+  size_t pushed = 0;
+  for (; push(ends.writer, "") == Push::kDone; ++pushed) {
+  }
+  EXPECT_EQ(pushed, kRingBytes / record_bytes(0));
+  ends.writer.publish();
+  FlatBuffer out;
+  EXPECT_TRUE(ends.reader.drain(out));
+}
+
 // What a peer publishes is a claim: whatever it is, it is refused and nothing is read outside the ring.
 TEST(Ring, ImpossibleIndicesAreRefused) {
   for (const uint64_t tail : {uint64_t{4}, kRingBytes + 8, ~uint64_t{0}, uint64_t{1} << 63}) {

@@ -73,6 +73,21 @@ TEST_F(ObjectTableTest, HooksRunOnceAndMayBeForgotten) {
   EXPECT_EQ(two.runs, 1);
 }
 
+// A wait() whose refs are dropped meanwhile must find its hook in the slot that it waits for, not in freed memory.
+TEST_F(ObjectTableTest, ASlotThatSomebodyAwaitsOutlivesItsHandles) {
+  struct Hook : ReadyHook {
+    int runs = 0;
+  } hook;
+  hook.ready = [](ReadyHook& self) { ++static_cast<Hook&>(self).runs; };
+  ObjectSlot& slot = table_.mint();
+  table_.await(slot, hook);
+  let_go(slot);
+  EXPECT_EQ(table_.live(), 1u);
+  table_.fulfil(slot, bytes_of("late"));
+  EXPECT_EQ(hook.runs, 1);
+  EXPECT_EQ(table_.live(), 0u);
+}
+
 TEST_F(ObjectTableTest, WhatAValueHoldsIsLetGoWithIt) {
   ObjectSlot& inner = table_.mint();
   table_.fulfil(inner, bytes_of("inner"));
