@@ -180,6 +180,8 @@ Status no_session() {
 
 }  // namespace
 
+bool holds_token(std::string_view variable) { return variable.starts_with("RAYO_TOKEN="); }
+
 Path home_dir() {
   if (Path home = from_environment("RAYO_HOME"); !home.empty()) return home;
   Path user = from_environment("HOME");

@@ -26,6 +26,10 @@
 
 namespace rayo::base {
 
+// The variable RAYO_TOKEN=...: whoever is started by us inherits the environment without it, and so does not show it in
+// /proc/PID/environ for as long as it lives.
+bool holds_token(std::string_view variable);
+
 Path home_dir();     // $RAYO_HOME, else ~/.rayo
 Path runtime_dir();  // $RAYO_RUNTIME_DIR, else /run/user/UID/rayo where /run/user/UID is ours, else /tmp/rayo-UID
 Path state_dir();    // $RAYO_RUNTIME_DIR/state where that is set, else /var/tmp/rayo-UID

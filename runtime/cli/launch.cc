@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <vector>
 
+#include "runtime/base/session.h"
 #include "runtime/base/text.h"
 
 extern char** environ;
@@ -46,8 +47,12 @@ class SpawnPlan {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    std::vector<char*> variables;
+    for (char** variable = environ; *variable; ++variable)
+      if (!base::holds_token(*variable)) variables.push_back(*variable);
+    variables.push_back(nullptr);
     pid_t pid = 0;
-    int error = posix_spawn(&pid, argv[0], &actions_, &attributes_, argv.data(), environ);
+    int error = posix_spawn(&pid, argv[0], &actions_, &attributes_, argv.data(), variables.data());
     if (error != 0)
       return base::failed_errno(error, cat("cannot run ", words[0]),
                                 "install Rayo again: its programs belong into one directory");

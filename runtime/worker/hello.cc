@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "runtime/base/session.h"
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
 #include "runtime/worker/failure.h"
@@ -63,7 +64,8 @@ proto::Hello make_hello(proto::ProcessKind kind, const ProcessId& process, const
   for (const std::string& argument : arguments) hello.add_arguments(argument);
   hello.set_working_directory(std::filesystem::current_path(error).string());
   if (kind == proto::DRIVER)
-    for (char** variable = environ; *variable; ++variable) hello.add_environment(*variable);
+    for (char** variable = environ; *variable; ++variable)
+      if (!base::holds_token(*variable)) hello.add_environment(*variable);
   hello.set_threads(count_threads());
   return hello;
 }
