@@ -1,8 +1,10 @@
-// The call path below the API: what two engines do with a call, against the barest exchange over the same
-// medium.
+// The call path below the API: what two engines do with a call, against the barest exchange over the same medium.
+//
+//   call_path_bench [SECTION...]     one_at_a_time idle_peers in_flight two_nodes two_machines four_pairs busy_owner
 #include "bench/engine_echo.h"
 #include "bench/harness.h"
 #include "bench/references.h"
+#include "bench/tls_reference.h"
 
 namespace rayo::bench {
 namespace {
@@ -77,6 +79,18 @@ void two_nodes(Report& report) {
       [&] { return socket.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });
 }
 
+// Between machines: nodes of one machine (the clusters of the other benchmarks) do not encrypt.
+void two_machines(Report& report) {
+  TlsEcho openssl(tcp_pair());
+  EngineEcho engine({.tcp = true, .tls = true});
+  report.ratio(
+      {"call.tls.sync", "us", Better::kLower, "OpenSSL ping-pong", 1.25},
+      [&] { return p50_us(4000, [&] { openssl.call(); }); }, [&] { return p50_us(4000, [&] { engine.call(); }); });
+  report.ratio(
+      {"call.tls.in_flight_1000", "calls/s", Better::kHigher, "OpenSSL echo", 0.8},
+      [&] { return openssl.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });
+}
+
 // Calls per second of `pairs` callers in processes of their own, all at the same time; window 1: one at a
 // time.
 double pairs_rate(int pairs, size_t window) {
@@ -124,14 +138,17 @@ void busy_owner(Report& report) {
 }  // namespace
 }  // namespace rayo::bench
 
-int main() {
+int main(int argc, char** argv) {
   using namespace rayo::bench;
   Report report;
-  one_at_a_time(report);
-  idle_peers(report);
-  in_flight(report);
-  two_nodes(report);
-  four_pairs(report);
-  busy_owner(report);
-  return report.print();
+  Sections sections(argc, argv);
+  sections.run("one_at_a_time", [&] { one_at_a_time(report); });
+  sections.run("idle_peers", [&] { idle_peers(report); });
+  sections.run("in_flight", [&] { in_flight(report); });
+  sections.run("two_nodes", [&] { two_nodes(report); });
+  sections.run("two_machines", [&] { two_machines(report); });
+  sections.run("four_pairs", [&] { four_pairs(report); });
+  sections.run("busy_owner", [&] { busy_owner(report); });
+  report.print();
+  return sections.failed() ? 1 : 0;
 }

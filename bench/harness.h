@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -104,6 +105,28 @@ class Report {
 
   int rounds_;
   std::vector<std::string> rows_;
+};
+
+// The parts of a benchmark by name: those that the command line names (or all) run, and one that fails costs no other
+// its rows.
+class Sections {
+ public:
+  Sections(int argc, char** argv) : names_(argv + 1, argv + argc) {}
+  void run(std::string_view name, const std::function<void()>& section) {
+    const auto fits = [&](const std::string& wanted) { return name.find(wanted) != std::string_view::npos; };
+    if (!names_.empty() && std::none_of(names_.begin(), names_.end(), fits)) return;
+    try {
+      section();
+    } catch (const std::exception& error) {
+      failed_ = true;
+      std::fprintf(stderr, "%s failed: %s\n", std::string(name).c_str(), error.what());
+    }
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  std::vector<std::string> names_;
+  bool failed_ = false;
 };
 
 // Ticks of the processor's clock, for spans of well under a microsecond.

@@ -12,6 +12,7 @@
 #include <functional>
 #include <linux/futex.h>
 #include <netinet/tcp.h>
+#include <optional>
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -23,6 +24,7 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "bench/harness.h"
 
@@ -186,30 +188,45 @@ inline std::pair<int, int> unix_pair() {
   return {ends[0], ends[1]};
 }
 
-// A blocking stream socket whose other end writes back whatever one read brought.
-class SocketEcho {
+// One end of a blocking stream socket.
+class PlainEnd {
  public:
-  explicit SocketEcho(std::pair<int, int> ends)
-      : here_(ends.first), child_([ends] {
+  PlainEnd(int fd, bool) : fd_(fd) {}
+  ~PlainEnd() { ::close(fd_); }
+  PlainEnd(const PlainEnd&) = delete;
+  ssize_t read(void* to, size_t room) { return ::read(fd_, to, room); }
+  ssize_t write(const void* from, size_t size) { return ::write(fd_, from, size); }
+
+ private:
+  int fd_;
+};
+
+// A connection whose other end writes back whatever one read brought.
+template <class End>
+class StreamEcho {
+ public:
+  explicit StreamEcho(std::pair<int, int> ends)
+      : child_([ends] {
           ::close(ends.first);
-          std::array<char, 256 << 10> bytes;
+          End there(ends.second, true);
+          std::vector<char> bytes(256 << 10);
           for (;;) {
-            const ssize_t got = ::read(ends.second, bytes.data(), bytes.size());
+            const ssize_t got = there.read(bytes.data(), bytes.size());
             if (got <= 0) return;
             for (ssize_t sent = 0; sent < got;) {
-              const ssize_t now = ::write(ends.second, bytes.data() + sent, static_cast<size_t>(got - sent));
+              const ssize_t now = there.write(bytes.data() + sent, static_cast<size_t>(got - sent));
               if (now <= 0) return;
               sent += now;
             }
           }
         }) {
     ::close(ends.second);
+    here_.emplace(ends.first, false);
   }
-  ~SocketEcho() { ::close(here_); }
 
   void call() {
     Frame frame{};
-    if (::write(here_, frame.data(), frame.size()) < 0) std::abort();
+    if (here_->write(frame.data(), frame.size()) < 0) std::abort();
     for (size_t got = 0; got < frame.size();) got += read_some(frame.data(), frame.size() - got);
   }
   // Calls per second with `window` in flight: all that may go go in one write, all that is there comes in one
@@ -220,7 +237,7 @@ class SocketEcho {
     uint64_t done = 0;
     const auto begin = std::chrono::steady_clock::now();
     while (seconds_since(begin) < span.count()) {
-      if (in_flight < window && ::write(here_, bytes.data(), (window - in_flight) * kFrameBytes) < 0) std::abort();
+      if (in_flight < window && here_->write(bytes.data(), (window - in_flight) * kFrameBytes) < 0) std::abort();
       in_flight = window;
       partial += read_some(bytes.data(), bytes.size());
       done += partial / kFrameBytes;
@@ -235,12 +252,14 @@ class SocketEcho {
 
  private:
   size_t read_some(char* to, size_t room) {
-    const ssize_t got = ::read(here_, to, room);
+    const ssize_t got = here_->read(to, room);
     if (got <= 0) std::abort();
     return static_cast<size_t>(got);
   }
-  int here_;
   Child child_;
+  std::optional<End> here_;
 };
+
+using SocketEcho = StreamEcho<PlainEnd>;
 
 }  // namespace rayo::bench

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 SLACK = 0.30
+LIMIT_S = 900  # of one program
 BIN = pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "bin"
 
 
@@ -38,12 +39,20 @@ def line(row):
     return f"{row['name']:<44}{value:>22}  {against:<46} {sign} {budget:<12} {verdict}"
 
 
-def run(program):
+def run(program, failed):
+    """The program's rows; what went wrong is appended to `failed`, and costs only the rows that it concerns."""
     print(f"-- {program.name}", file=sys.stderr, flush=True)
-    done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=900)
-    if done.returncode != 0:
-        raise RuntimeError(f"{program.name} ended with {done.returncode}")
-    return json.loads(done.stdout)
+    try:
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            failed.append(f"{program.name} ended with {done.returncode}: {last}")
+        return json.loads(done.stdout) if done.stdout.strip() else []
+    except subprocess.TimeoutExpired:
+        failed.append(f"{program.name} was not done in {LIMIT_S} s")
+    except json.JSONDecodeError as error:
+        failed.append(f"{program.name} printed no list of rows: {error}")
+    return []
 
 
 def main(arguments):
@@ -55,10 +64,7 @@ def main(arguments):
         return 2
     rows, failed = [], []
     for program in programs:
-        try:
-            rows += run(program)
-        except (RuntimeError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-            failed.append(str(error))
+        rows += run(program, failed)
     for row in rows:
         print(line(row))
     (BIN.parent / "bench.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
