@@ -50,6 +50,7 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
   }
 }
 
+// Who creates an actor watches it from then on.
 proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request) {
   for (;;) {
     Outcome out;
@@ -58,6 +59,7 @@ proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request) 
       case Creation::kRefused:
         return failed_reply(std::move(created.failure));
       case Creation::kExisting:
+        core_.state.actors.watch(created.actor, node);
         return core_.actors.info(created.actor);
       case Creation::kBeingWritten:
         if (!base::sleep_for(kWritingPoll))
@@ -74,6 +76,7 @@ proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request) 
     Outcome placed;
     core_.actors.admit(created.actor, placed);
     core_.line.submit(std::move(placed));
+    core_.state.actors.watch(created.actor, node);
     return core_.actors.info(created.actor);
   }
 }

@@ -61,6 +61,7 @@ void HeadRequests::answer_all(ProcessId from, Line& line) {
 }
 
 void HeadRequests::answer(ProcessId from, const Question& question) {
+  if (question.message.has_create_actor()) return create(from, question);
   if (question.message.has_watch_actor()) return watch(from, question);
   if (question.message.has_unwatch_actor()) return unwatch(from, question);
   reply(from, question, relay(from, question));
@@ -70,6 +71,18 @@ base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Ques
   LocalProcess* process = processes_.find(from);
   if (!process) return base::failed(absl::StatusCode::kCancelled, "the process has ended");
   return head_.relay(relay_request(*process, processes_.node(), question.message), question.deadline);
+}
+
+// Who creates an actor watches it, here and at the head: no second question to the head, and the news of its start,
+// which may overtake the answer, finds its way.
+void HeadRequests::create(ProcessId from, const Question& question) {
+  auto actor = rpc::from_proto<ActorId>(question.message.create_actor().spec().actor());
+  cache_.watch(actor, from);
+  auto asked = relay(from, question);
+  bool created = asked.ok() && asked->has_actor() && rpc::from_proto<ActorId>(asked->actor().actor()) == actor;
+  if (created && !cache_.find(actor)) cache_.update(asked->actor(), ActorCache::Source::kHead);
+  if (!created && cache_.unwatch(actor, from)) tell_unwatched(actor);
+  reply(from, question, asked);
 }
 
 void HeadRequests::watch(ProcessId from, const Question& question) {

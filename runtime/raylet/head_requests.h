@@ -44,6 +44,7 @@ class HeadRequests {
 
   void answer_all(ProcessId from, Line& line);
   void answer(ProcessId from, const Question& question);
+  void create(ProcessId from, const Question& question);
   void watch(ProcessId from, const Question& question);
   void unwatch(ProcessId from, const Question& question);
   base::StatusOr<proto::RelayReply> relay(ProcessId from, const Question& question);

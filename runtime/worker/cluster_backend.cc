@@ -389,7 +389,7 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
       if (!created) return;
       if (!answer.ok()) return created->on_failure(record_of(answer.status()));
       if (const proto::Failure* failure = failure_in(*answer)) return created->on_failure(record_of(*failure));
-      traffic_.watch_actor(minted);
+      created->on_info(answer->actor_reply().actor());  // who creates also watches
     });
     traffic_.finish_turn();
     return minted;

@@ -163,9 +163,6 @@ TEST(HeadProcess, ANodeJoinsAndAnActorLives) {
     EXPECT_EQ(created.actor().state(), proto::STARTING);
     auto start = raylet.next(&proto::NodeDown::has_start_actor).start_actor();
     EXPECT_EQ(start.spec().name(), "hits");
-    proto::RelayRequest watch;
-    rpc::to_proto(actor, watch.mutable_watch_actor()->mutable_actor());
-    raylet.relay(watch);
     proto::NodeUp up;
     *up.mutable_actor() = created.actor();
     up.mutable_actor()->set_state(proto::ALIVE);

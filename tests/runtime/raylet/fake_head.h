@@ -140,6 +140,7 @@ class FakeHead {
     proto::RelayReply reply;
     if (request.has_create_actor()) {
       auto actor = rpc::from_proto<ActorId>(request.create_actor().spec().actor());
+      watched_.insert(actor);
       proto::ActorInfo& info = actors_[actor];
       *info.mutable_actor() = request.create_actor().spec().actor();
       info.set_state(proto::STARTING);

@@ -103,14 +103,13 @@ class NodeTest : public testing::Test {
       return std::nullopt;
     });
   }
+  // Who creates an actor hears of it without asking again.
   ActorId create_actor(const std::string& class_name) {
     auto actor = base::random_id<ActorId>();
-    proto::ToRaylet create, watch;
+    proto::ToRaylet create;
     rpc::to_proto(actor, create.mutable_create_actor()->mutable_spec()->mutable_actor());
     create.mutable_create_actor()->mutable_spec()->set_class_name(class_name);
-    rpc::to_proto(actor, watch.mutable_watch_actor()->mutable_actor());
     driver_->send(10, create);
-    driver_->send(11, watch);
     return actor;
   }
   std::optional<proto::ActorInfo> await_state(proto::ActorState state) {

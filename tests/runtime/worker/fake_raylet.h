@@ -200,6 +200,7 @@ class FakeRaylet {
       case M::kCreateActor: {
         const auto id = id_of<ActorId>(message.create_actor().spec().actor());
         Actor& actor = actors_[id];
+        actor.watchers.insert(from);  // who creates an actor watches it
         actor.spec = message.create_actor().spec();
         *actor.info.mutable_actor() = actor.spec.actor();
         actor.info.set_state(proto::STARTING);
