@@ -219,7 +219,7 @@ struct Node::State {
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
                                           *objects, nodes, head, requests, output, tasks});
     dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
-    sessions = std::make_unique<SessionServer>(*parts, facts);
+    sessions = std::make_unique<SessionServer>(*parts, facts, [this] { reporter.changed(); });
     data_port = std::make_unique<DataPort>(loop, joined.data_secret, links, transfer, *sessions);
     head.set_handlers(
         {.make_register = [this] { return make_register(); },

@@ -33,7 +33,8 @@ proto::Failure invalid(std::string text, std::string next_step = {}) {
 
 }  // namespace
 
-SessionServer::SessionServer(Parts parts, const ClusterFacts& facts) : parts_(parts), facts_(facts) {
+SessionServer::SessionServer(Parts parts, const ClusterFacts& facts, std::function<void()> driver_came)
+    : parts_(parts), facts_(facts), driver_came_(std::move(driver_came)) {
   parts_.starter.on_new_session(
       [this](base::Fd fd) { serve(make_unix_wire(std::make_unique<base::Stream>(parts_.loop, std::move(fd)))); });
 }
@@ -145,6 +146,7 @@ LocalProcess* SessionServer::welcome_driver(FrameWire& wire, const ReceivedFrame
   up.mutable_job()->set_pid(process.pid);
   parts_.jobs.add(std::move(job));
   parts_.head.send(std::move(up));
+  driver_came_();
   return &process;
 }
 

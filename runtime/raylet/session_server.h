@@ -4,6 +4,7 @@
 // Loop thread only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,7 +25,8 @@ struct ClusterFacts {
 
 class SessionServer {
  public:
-  SessionServer(Parts parts, const ClusterFacts& facts);
+  // `driver_came`: what the node says of itself has changed.
+  SessionServer(Parts parts, const ClusterFacts& facts, std::function<void()> driver_came);
   ~SessionServer();
 
   base::Status listen(const base::Path& socket);
@@ -45,6 +47,7 @@ class SessionServer {
 
   Parts parts_;
   const ClusterFacts& facts_;
+  std::function<void()> driver_came_;
   std::unique_ptr<base::UnixListener> listener_;
   base::TaskGroup sessions_;
 };

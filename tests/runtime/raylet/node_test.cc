@@ -242,6 +242,15 @@ TEST_F(NodeTest, TheEndOfADriverLeavesNoWorker) {
   });
 }
 
+// Else `status` shows no driver until something else happens on its node.
+TEST_F(NodeTest, ADriverIsCountedWhenItComes) {
+  run([this] {
+    connect_driver();
+    EXPECT_TRUE(
+        head_->await([](const proto::NodeUp& up) { return up.has_resources() && up.resources().drivers() == 1; }));
+  });
+}
+
 TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
   run([this] {
     connect_driver();
