@@ -71,7 +71,8 @@ struct Engine::Parts {
   void serve();  // its whole life
   // False: there is more, and others are to have the baton first.
   bool serve_turn();
-  void serve_instead(uint64_t& wakes_seen);
+  // `shot`: sockets were found readable.
+  void serve_instead(uint64_t& wakes_seen, bool shot);
   base::Duration service_span();
   bool run_posts();
   void watch_sockets();  // arms the sockets' one shot

@@ -57,7 +57,7 @@ bool Engine::Parts::run_posts() {
 }
 
 // What one wake-up asks for.
-void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
+void Engine::Parts::serve_instead(uint64_t& wakes_seen, bool shot) {
   doorbell.page().kicked.store(0, std::memory_order_seq_cst);  // before it looks
   service.more = false;
   service.flush_due = peers.dirty();
@@ -73,7 +73,9 @@ void Engine::Parts::serve_instead(uint64_t& wakes_seen) {
   run_deadlines(clock.now());
   flush_and_kick();
   wake_ready();
-  if (wakes_seen == wakes) watch_sockets();
+  // What a shot has found is the driving thread's to read. Where that thread waits for a core, watching at once would
+  // fire at once, and take the core from it.
+  if (wakes_seen == wakes && !shot) watch_sockets();
   wakes_seen = wakes;
 }
 
@@ -101,10 +103,11 @@ void Engine::Parts::serve() {
     const int count = ::epoll_pwait2(service.epoll.get(), events.data(), events.size(),
                                      span < base::Duration::zero() ? nullptr : &limit, nullptr);
     hold.lock();
-    for (int i = 0; i < count; ++i)
-      if (events[i].data.fd == peers.sockets_fd()) service.sockets_armed = false;
+    bool shot = false;
+    for (int i = 0; i < count; ++i) shot |= events[i].data.fd == peers.sockets_fd();
+    if (shot) service.sockets_armed = false;
     if (count == 0 && span == kNet) peers.scan_rings(true);
-    serve_instead(wakes_seen);
+    serve_instead(wakes_seen, shot);
   }
 }
 

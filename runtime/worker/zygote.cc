@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/text.h"
+#include "runtime/rpc/token.h"
 #include "runtime/worker/failure.h"
 #include "runtime/worker/process.h"
 
@@ -64,6 +65,9 @@ void tell(RayletSocket& raylet, const proto::Fork& fork, pid_t pid, int error) {
 }  // namespace
 
 Forked run_zygote(RayletSocket raylet) {
+  // The first use of OpenSSL reads its configuration and fills its tables, which takes longer than the fork: once here
+  // and not in each worker.
+  (void)rpc::LinkKeys::of_data({});
   while (true) {
     auto frame = raylet.receive(base::kForever);
     if (!frame.ok() || frame->message.has_exit()) ::_exit(0);
