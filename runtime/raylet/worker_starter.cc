@@ -267,7 +267,8 @@ void WorkerStarter::end(ProcessId process, const EndReason& reason, base::Durati
   }
   tasks_.spawn("end worker", [this, process, grace] {
     base::TimePoint deadline = loop_.deadline(grace);
-    while (loop_.now() < deadline && children_.count(process)) changed_.wait(deadline);
+    while (children_.count(process) && changed_.wait(deadline)) {
+    }
     auto still = children_.find(process);
     if (still == children_.end() || still->second.pid == 0) return;
     if (::kill(-still->second.pid, SIGKILL) != 0) ::kill(still->second.pid, SIGKILL);
