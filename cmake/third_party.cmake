@@ -58,6 +58,13 @@ else()
   target_link_libraries(third_fiber INTERFACE ${RAYO_LIB_boost_fiber} ${RAYO_LIB_boost_context} Threads::Threads)
 endif()
 
+# Asio's coroutines with stacks of their own, over Boost.Context.
+find_library(RAYO_LIB_boost_context libboost_context.a REQUIRED)
+add_library(third_stackful INTERFACE)
+add_library(third::stackful ALIAS third_stackful)
+target_compile_definitions(third_stackful INTERFACE BOOST_ASIO_DISABLE_BOOST_COROUTINE)
+target_link_libraries(third_stackful INTERFACE ${RAYO_LIB_boost_context} Threads::Threads)
+
 if(RAYO_WITH_GRPC)
   pkg_check_modules(GRPCPP REQUIRED grpc++)
   set(grpc_names ${GRPCPP_STATIC_LIBRARIES})
