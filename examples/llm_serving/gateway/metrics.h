@@ -1,0 +1,66 @@
+// Counts and histograms under vLLM's names and buckets, so that its dashboards work unchanged, in Prometheus' text
+// form. One owner (the io thread).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "examples/llm_serving/gateway/router.h"
+
+namespace serving::gateway {
+
+class Histogram {
+ public:
+  explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
+  void observe(double value);
+  // The lines of NAME_bucket, NAME_sum and NAME_count.
+  void append(std::string& out, std::string_view name, const std::string& labels) const;
+
+ private:
+  std::span<const double> bounds_;
+  std::vector<uint64_t> counts_;  // by bucket, the last one without a bound
+  double sum_ = 0;
+};
+
+// What became of one request; durations in seconds, negative where it did not come so far.
+struct RequestRecord {
+  std::string finish_reason;  // stop, length, tool_calls, abort, error
+  int64_t prompt_tokens = 0;
+  int64_t output_tokens = 0;
+  int64_t max_tokens = 0;
+  int32_t n = 1;
+  double to_first_token = -1;
+  double whole = 0;
+};
+
+class ModelMetrics {
+ public:
+  explicit ModelMetrics(std::string model) : model_(std::move(model)) {}
+
+  void token_gap(double seconds) { token_gaps_.observe(seconds); }
+  void ended(const RequestRecord& record);
+  void refused(int status) { ++refusals_[status]; }
+
+  // Everything about this model; `replicas` for gauges and for what the engines count.
+  void append(std::string& out, const Router& router) const;
+
+ private:
+  void append_gauges(std::string& out, const Router& router) const;
+  void append_counters(std::string& out, const Router& router) const;
+
+  std::string model_;
+  static const std::vector<double> kFirstToken, kGap, kWhole, kTokens, kChoices;
+  Histogram first_token_{kFirstToken}, token_gaps_{kGap}, per_token_{kGap}, whole_{kWhole}, decode_{kWhole};
+  Histogram prompt_{kTokens}, output_{kTokens}, most_tokens_{kTokens}, choices_{kChoices};
+  std::map<std::string, uint64_t> finished_;
+  std::map<int, uint64_t> refusals_;
+};
+
+// "label" as Prometheus quotes it.
+std::string label_value(std::string_view text);
+
+}  // namespace serving::gateway
