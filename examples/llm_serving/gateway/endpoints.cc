@@ -1,0 +1,183 @@
+// The handlers that need a model: chat, completions, embeddings, tokens.
+#include <ctime>
+#include <random>
+
+#include "examples/llm_serving/gateway/json_text.h"
+#include "examples/llm_serving/gateway/production.h"
+#include "examples/llm_serving/gateway/service.h"
+
+namespace serving::gateway {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kJson = "application/json";
+
+uint64_t random_seed() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return random();
+}
+
+std::string answer_id(const char* prefix, const Exchange& exchange) {
+  const std::string& id = exchange.id();
+  return prefix + (id.starts_with("req_") ? id.substr(4) : id);
+}
+
+// Whose turn it is in the engines' queues: a key's, else an address'.
+std::string client_of(const Exchange& exchange) {
+  const auto authorization = exchange.request().find(boost::beast::http::field::authorization);
+  if (authorization != exchange.request().end()) return std::string(authorization->value());
+  const auto key = exchange.request().find("x-api-key");
+  return key != exchange.request().end() ? std::string(key->value()) : exchange.client();
+}
+
+// A request of one choice, cut to the context.
+Request request_of(const Exchange& exchange, const Model& model, const Generation& generation,
+                   std::vector<Token> prompt) {
+  const int64_t context = model.language->context_tokens();
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (prompt.empty()) throw bad_request("The prompt has no tokens.", "prompt", "invalid_value");
+  if (length >= context) throw context_length_exceeded(context, length, generation.max_tokens.value_or(0));
+  Request request;
+  request.client = client_of(exchange);
+  request.prompt = std::move(prompt);
+  request.max_tokens =
+      static_cast<int32_t>(std::min<int64_t>(generation.max_tokens.value_or(context), context - length));
+  request.stop = generation.stop;
+  request.sampling = generation.sampling;
+  if (!generation.has_seed) request.sampling.seed = random_seed();  // a replay draws the same numbers
+  for (const LogitBias& bias : request.sampling.logit_bias) {
+    if (bias.token >= model.language->vocabulary())
+      throw bad_request("Invalid key in 'logit_bias': the model has " + std::to_string(model.language->vocabulary()) +
+                            " tokens, and " + std::to_string(bias.token) + " is none of them.",
+                        "logit_bias", "invalid_value");
+  }
+  return request;
+}
+
+}  // namespace
+
+std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special) {
+  if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) {
+    for (const Token token : *tokens) {
+      if (token >= model.language->vocabulary())
+        throw bad_request("Token " + std::to_string(token) + " is out of the model's vocabulary of " +
+                              std::to_string(model.language->vocabulary()) + ".",
+                          "prompt", "invalid_value");
+    }
+    return *tokens;
+  }
+  std::vector<Token> tokens;
+  exchange.run_on(workbench_,
+                  [&] { tokens = model.language->tokenize(std::get<std::string>(prompt), add_special, false); });
+  return tokens;
+}
+
+void Service::chat(Exchange& exchange) {
+  const ChatRequest request = parse_chat(exchange.request().body());
+  Model& model = this->model(request.generation.model);
+  RenderedChat rendered;
+  std::vector<Token> prompt;
+  exchange.run_on(workbench_, [&] {
+    rendered = model.language->render(request);
+    prompt = model.language->tokenize(rendered.prompt, true, true);
+  });
+  Request one = request_of(exchange, model, request.generation, std::move(prompt));
+  one.sampling.grammar = std::move(rendered.grammar);
+  one.sampling.grammar_prefix = std::move(rendered.grammar_prefix);
+  one.sampling.grammar_triggers = std::move(rendered.grammar_triggers);
+  one.sampling.grammar_trigger_tokens = std::move(rendered.grammar_trigger_tokens);
+  one.shown = std::move(rendered.shown);
+  one.stop.insert(one.stop.end(), rendered.stop.begin(), rendered.stop.end());
+  Answers answers(Answers::Api::kChat, answer_id("chatcmpl-", exchange), std::time(nullptr), model.name);
+  Production production(exchange, model, std::move(answers), request.generation, options_.ping);
+  for (int32_t i = 0; i < request.generation.n; ++i) {
+    Request choice = one;
+    choice.sampling.seed += static_cast<uint64_t>(i);
+    production.add(std::move(choice), rendered.reader ? rendered.reader() : nullptr);
+  }
+  production.run();
+}
+
+void Service::completion(Exchange& exchange) {
+  const CompletionRequest request = parse_completion(exchange.request().body());
+  Model& model = this->model(request.generation.model);
+  std::string grammar;
+  exchange.run_on(workbench_, [&] { grammar = model.language->grammar(request.generation.format); });
+  std::vector<std::pair<Request, std::string>> choices;
+  for (const Prompt& prompt : request.prompts) {
+    Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt, true));
+    one.sampling.grammar = grammar;
+    std::string echo;
+    if (request.echo) {
+      const auto* text = std::get_if<std::string>(&prompt);
+      echo = text != nullptr ? *text : model.language->detokenize(one.prompt);
+    }
+    for (int32_t i = 0; i < request.generation.n; ++i) {
+      Request choice = one;
+      choice.sampling.seed += static_cast<uint64_t>(i);
+      choices.emplace_back(std::move(choice), echo);
+    }
+  }
+  Answers answers(Answers::Api::kCompletion, answer_id("cmpl-", exchange), std::time(nullptr), model.name);
+  Production production(exchange, model, std::move(answers), request.generation, options_.ping);
+  for (auto& [choice, echo] : choices) production.add(std::move(choice), nullptr, std::move(echo));
+  production.run();
+}
+
+void Service::embeddings(Exchange& exchange) {
+  const EmbeddingRequest request = parse_embedding(exchange.request().body());
+  Model& model = this->model(request.model);
+  const Generation nothing;
+  int64_t tokens = 0;
+  std::vector<Request> requests;
+  for (const Prompt& input : request.inputs) {
+    requests.push_back(request_of(exchange, model, nothing, tokens_of(exchange, model, input, true)));
+    requests.back().embedding = true;
+    tokens += static_cast<int64_t>(requests.back().prompt.size());
+  }
+  struct Flights {
+    Dispatcher& dispatcher;
+    std::vector<std::shared_ptr<Flight>> list;
+    ~Flights() {
+      for (const auto& flight : list) dispatcher.leave(*flight);
+    }
+  } flights{model.dispatcher, {}};
+  for (Request& one : requests)
+    flights.list.push_back(model.dispatcher.submit(std::move(one), exchange.waker(), std::chrono::steady_clock::now()));
+  std::vector<std::vector<float>> vectors;
+  for (const auto& flight : flights.list) {
+    std::optional<Event> event;
+    while (!(event = flight->next())) {
+      if (flight->error()) throw *flight->error();
+      if (!exchange.wait_until(Instant::max())) return;
+    }
+    vectors.push_back(std::move(event->embedding));
+  }
+  exchange.respond(200, kJson, embeddings_body(model.name, vectors, request.base64, tokens));
+}
+
+void Service::tokenize(Exchange& exchange) {
+  const TokenizeRequest request = parse_tokenize(exchange.request().body());
+  const Model& model = model_or_only(request.model);
+  std::vector<Token> tokens;
+  exchange.run_on(workbench_, [&] {
+    tokens = request.chat ? model.language->tokenize(model.language->render(*request.chat).prompt, true, true)
+                          : model.language->tokenize(request.text, request.add_special, false);
+  });
+  json::array list(tokens.begin(), tokens.end());
+  const json::object body = {{"count", static_cast<int64_t>(tokens.size())},
+                             {"max_model_len", model.language->context_tokens()},
+                             {"tokens", std::move(list)}};
+  exchange.respond(200, kJson, to_json(body));
+}
+
+void Service::detokenize(Exchange& exchange) {
+  const DetokenizeRequest request = parse_detokenize(exchange.request().body());
+  const Model& model = model_or_only(request.model);
+  const std::vector<Token> tokens = tokens_of(exchange, model, request.tokens, false);
+  const std::string text = valid_utf8(model.language->detokenize(tokens));
+  exchange.respond(200, kJson, to_json(json::object{{"prompt", text}, {"content", text}}));
+}
+
+}  // namespace serving::gateway

@@ -1,0 +1,60 @@
+// A request for text on its way: its choices, each a flight, read as they come and answered as one body or as a stream
+// of events.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "examples/llm_serving/gateway/http_connection.h"
+#include "examples/llm_serving/gateway/responses.h"
+#include "examples/llm_serving/gateway/service.h"
+
+namespace serving::gateway {
+
+class Production {
+ public:
+  Production(Exchange& exchange, Model& model, Answers answers, const Generation& generation,
+             std::chrono::seconds ping);
+  ~Production();  // leaves every flight
+  Production(const Production&) = delete;
+  Production& operator=(const Production&) = delete;
+
+  // One choice. `echo`: text that stands before its output.
+  void add(Request request, std::unique_ptr<OutputReader> reader, std::string echo = {});
+  // Until the end. Throws the ApiError that ends it before anything was answered.
+  void run();
+
+ private:
+  struct Part {
+    std::shared_ptr<Flight> flight;
+    std::unique_ptr<OutputReader> reader;
+    Choice choice;
+    size_t offset = 0;  // bytes of text told
+    bool called_tools = false;
+    bool done = false;
+  };
+
+  void begin();
+  bool advance(std::string& out);  // reads what has come; false: nothing had
+  void consume(Part& part, int32_t index, const Event& event, std::string& out);
+  void tell(Part& part, int32_t index, const OutputReader::News& news, const std::vector<TokenDetail>& details,
+            std::string& out);
+  TokenDetail detail_of(const Event& event) const;
+  bool done() const;
+  void finish(const char* reason);
+  void fail(const ApiError& error);
+
+  Exchange& exchange_;
+  Model& model_;
+  Answers answers_;
+  Answers::Api api_;
+  const Generation& generation_;
+  std::chrono::seconds ping_;
+  std::vector<Part> parts_;
+  Usage usage_;
+  Instant start_ = std::chrono::steady_clock::now();
+  Instant first_token_{};
+  bool recorded_ = false;
+};
+
+}  // namespace serving::gateway

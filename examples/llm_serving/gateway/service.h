@@ -1,0 +1,80 @@
+// OpenAI's API over HTTP: finds the handler, checks who asks, and answers errors in one place.
+//
+//   Service service(options);
+//   Model& model = service.add_model("smollm2", language, link);
+//   HttpServer server(io, service, {.port = 8000});
+//
+// One owner: the io thread. Templates and tokens are computed on one thread of its own.
+#pragma once
+
+#include <boost/asio.hpp>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "examples/llm_serving/gateway/access.h"
+#include "examples/llm_serving/gateway/dispatcher.h"
+#include "examples/llm_serving/gateway/http_connection.h"
+#include "examples/llm_serving/gateway/language.h"
+
+namespace serving::gateway {
+
+struct Model {
+  Model(std::string model_name, std::shared_ptr<const Language> its_language, EngineLink& link, int64_t since)
+      : name(std::move(model_name)), language(std::move(its_language)), created(since), dispatcher(name, link) {}
+  const std::string name;
+  const std::shared_ptr<const Language> language;
+  const int64_t created;  // seconds since the epoch
+  Dispatcher dispatcher;
+};
+
+struct ServiceOptions {
+  bool loopback = true;
+  std::vector<std::string> api_keys;
+  std::chrono::seconds ping{10};  // a stream that has nothing to say says so this often
+};
+
+class Service : public HttpHandler {
+ public:
+  explicit Service(ServiceOptions options)
+      : options_(std::move(options)), access_(options_.loopback, options_.api_keys) {}
+  ~Service() override { workbench_.join(); }
+
+  Model& add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
+  void handle(Exchange& exchange) override;
+  void tick(Instant now);
+  // Nothing new is taken; what runs goes on.
+  void close();
+  size_t flights() const;
+  bool ready() const;
+  const std::map<std::string, std::unique_ptr<Model>>& models() const { return models_; }
+
+ private:
+  struct Route;
+  static const std::vector<Route> kRoutes;
+
+  bool admit(Exchange& exchange, const Credentials& credentials);
+  void route(Exchange& exchange);
+  void health(Exchange& exchange);
+  void readiness(Exchange& exchange);
+  void list_models(Exchange& exchange);
+  void one_model(Exchange& exchange, std::string_view name);
+  void metrics(Exchange& exchange);
+  void chat(Exchange& exchange);
+  void completion(Exchange& exchange);
+  void embeddings(Exchange& exchange);
+  void tokenize(Exchange& exchange);
+  void detokenize(Exchange& exchange);
+
+  Model& model(const std::string& name);
+  Model& model_or_only(const std::string& name);
+  boost::json::object describe(const Model& model) const;
+  std::vector<Token> tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special);
+
+  ServiceOptions options_;
+  Access access_;
+  std::map<std::string, std::unique_ptr<Model>> models_;
+  boost::asio::thread_pool workbench_{1};
+};
+
+}  // namespace serving::gateway

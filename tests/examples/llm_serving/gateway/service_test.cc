@@ -1,0 +1,435 @@
+// The service over real sockets with engines that need no model. What a user loses if these fail: a client that gets no
+// answer, half of one, or another one's; an engine that works for clients that have left; a server that stands still.
+#include "examples/llm_serving/gateway/service.h"
+
+#include <future>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "examples/llm_serving/gateway/http_server.h"
+#include "tests/examples/llm_serving/gateway/fake_engines.h"
+
+namespace serving::gateway {
+namespace {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+using asio::ip::tcp;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct Answer {
+  int status = 0;
+  std::string head;
+  std::string body;
+  json::value value() const { return json::parse(body); }
+};
+
+// A client that says bytes and reads bytes.
+class Client {
+ public:
+  explicit Client(uint16_t port) : socket_(io_) {
+    socket_.connect({asio::ip::make_address("127.0.0.1"), port});
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  void send(std::string_view bytes) { asio::write(socket_, asio::buffer(bytes)); }
+  std::string until(std::string_view mark) {
+    while (in_.find(mark) == std::string::npos) {
+      if (!more()) break;
+    }
+    const size_t end = in_.find(mark);
+    const std::string out = in_.substr(0, end == std::string::npos ? end : end + mark.size());
+    in_.erase(0, out.size());
+    return out;
+  }
+  std::string rest() {
+    while (more()) {
+    }
+    return std::move(in_);
+  }
+  // An answer with Content-Length, or in chunks.
+  Answer answer() {
+    Answer answer;
+    answer.head = until("\r\n\r\n");
+    if (answer.head.size() > 12) answer.status = std::stoi(answer.head.substr(9, 3));
+    if (answer.head.find("chunked") != std::string::npos) {
+      while (true) {
+        const size_t size = std::stoul("0" + until("\r\n"), nullptr, 16);
+        answer.body += take(size);
+        take(2);
+        if (size == 0) return answer;
+      }
+    }
+    const size_t length = answer.head.find("Content-Length: ");
+    if (length != std::string::npos) answer.body = take(std::stoul(answer.head.substr(length + 16)));
+    return answer;
+  }
+  void close() { socket_.close(); }
+
+ private:
+  bool more() {
+    char piece[4096];
+    boost::system::error_code error;
+    const size_t bytes = socket_.read_some(asio::buffer(piece), error);
+    in_.append(piece, bytes);
+    return !error;
+  }
+  std::string take(size_t bytes) {
+    while (in_.size() < bytes && more()) {
+    }
+    std::string out = in_.substr(0, bytes);
+    in_.erase(0, bytes);
+    return out;
+  }
+  asio::io_context io_;
+  tcp::socket socket_;
+  std::string in_;
+};
+
+std::string post(const std::string& path, const std::string& body, const std::string& headers = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+std::string get(const std::string& path, const std::string& headers = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+}
+std::string chat(const std::string& text, int tokens, const std::string& more = "") {
+  return R"({"model":"m","messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":)" +
+         std::to_string(tokens) + more + "}";
+}
+
+// What the events of a stream say together.
+std::string streamed_text(const std::string& body) {
+  std::string text;
+  size_t at = 0;
+  while ((at = body.find("data: {", at)) != std::string::npos) {
+    const size_t end = body.find("\n\n", at);
+    const json::value event = json::parse(body.substr(at + 6, end - at - 6));
+    for (const json::value& choice : event.at("choices").as_array()) {
+      if (const json::value* content = choice.at("delta").as_object().if_contains("content"))
+        text += std::string(content->as_string());
+    }
+    at = end;
+  }
+  return text;
+}
+
+class ServiceTest : public testing::Test {
+ protected:
+  void start(ServiceOptions options = {}, HttpLimits limits = {}, size_t most_connections = 16384,
+             milliseconds pace = milliseconds(2)) {
+    engines_ = std::make_unique<FakeEngines>(io_, pace);
+    service_ = std::make_unique<Service>(std::move(options));
+    model_ = &service_->add_model("m", std::make_shared<ByteLanguage>(), *engines_);
+    engines_->attach(model_->dispatcher);
+    server_ = std::make_unique<HttpServer>(io_, *service_,
+                                           HttpOptions{.most_connections = most_connections, .limits = limits});
+    engines_->run();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  // Runs on the io thread and answers what it answers.
+  template <class F>
+  auto on_io(F work) {
+    std::packaged_task<decltype(work())()> task(std::move(work));
+    auto result = task.get_future();
+    asio::post(io_, [&task] { task(); });
+    return result.get();
+  }
+  void replicas(int count) {
+    on_io([this, count] {
+      for (ReplicaId id = 1; id <= count; ++id) engines_->add(id);
+    });
+  }
+  template <class F>
+  void wait_for(F condition, const char* what) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!on_io(condition)) ASSERT_LT(std::chrono::steady_clock::now(), deadline) << what;
+  }
+  Answer ask(const std::string& request) {
+    Client client(server_->port());
+    client.send(request);
+    return client.answer();
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    on_io([this] {
+      server_->close();
+      engines_->stop();
+    });
+    thread_.join();  // every connection's coroutine has ended
+    EXPECT_EQ(service_->flights(), 0u);
+  }
+
+  asio::io_context io_;
+  std::unique_ptr<FakeEngines> engines_;
+  std::unique_ptr<Service> service_;
+  Model* model_ = nullptr;
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(ServiceTest, AnswersAChatWholeAndStreamed) {
+  start();
+  replicas(1);
+  const Answer whole = ask(post("/v1/chat/completions", chat("Hi", 8)));
+  EXPECT_EQ(whole.status, 200);
+  EXPECT_EQ(whole.value().at("choices").at(0).at("message").at("content").as_string(), expected_text("Hi\n", 8));
+  EXPECT_EQ(whole.value().at("choices").at(0).at("finish_reason").as_string(), "length");
+  EXPECT_EQ(whole.value().at("usage").at("completion_tokens").as_int64(), 8);
+  EXPECT_THAT(whole.head, HasSubstr("x-request-id: req_"));
+
+  const Answer stream =
+      ask(post("/v1/chat/completions", chat("Hi", 8, R"(,"stream":true,"stream_options":{"include_usage":true})"),
+               "x-request-id: mine\r\n"));
+  EXPECT_THAT(stream.head, HasSubstr("text/event-stream; charset=utf-8"));
+  EXPECT_THAT(stream.head, HasSubstr("X-Accel-Buffering: no"));
+  EXPECT_THAT(stream.head, HasSubstr("x-request-id: mine"));
+  EXPECT_EQ(streamed_text(stream.body), expected_text("Hi\n", 8));
+  EXPECT_THAT(stream.body, HasSubstr(R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":8)"));
+  EXPECT_THAT(stream.body, testing::EndsWith("data: [DONE]\n\n"));
+}
+
+TEST_F(ServiceTest, ManyChoicesKeepTheirPlaces) {
+  start();
+  replicas(2);
+  const Answer answer =
+      ask(post("/v1/completions", R"({"model":"m","prompt":["a","b"],"n":2,"max_tokens":3,"echo":true})"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const json::value body = answer.value();
+  ASSERT_EQ(body.at("choices").as_array().size(), 4u);
+  EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "a" + expected_text("a", 3));
+  EXPECT_EQ(body.at("choices").at(3).at("text").as_string(), "b" + expected_text("b", 3));
+}
+
+TEST_F(ServiceTest, AStreamSurvivesTheDeathOfItsEngine) {
+  start();
+  replicas(2);
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Tell me", 300, R"(,"stream":true)")));
+  client.until("\r\n\r\n");
+  for (int deaths = 0; deaths < 3; ++deaths) {
+    client.until("data: ");
+    on_io([this] {
+      const std::optional<ReplicaId> victim = engines_->working();
+      if (!victim) return;
+      engines_->kill(*victim);
+      engines_->add(*victim);
+    });
+  }
+  std::string body = "data: " + client.until("[DONE]");
+  // Chunked framing stands between the events: take what the events say.
+  std::string text;
+  for (size_t at = 0; (at = body.find(R"("delta":{"content":")", at)) != std::string::npos; at += 20)
+    text += body.substr(at + 20, body.find('"', at + 20) - at - 20);
+  EXPECT_THAT(expected_text("Tell me\n", 300), testing::EndsWith(text));
+  EXPECT_GT(text.size(), 200u);
+  EXPECT_EQ(on_io([this] { return model_->dispatcher.router().moves(); }), 3u);
+}
+
+TEST_F(ServiceTest, AWholeAnswerIsTheSameOverDeaths) {
+  start();
+  replicas(3);
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Tell me", 200)));
+  for (int deaths = 0; deaths < 3; ++deaths) {
+    wait_for([this] { return engines_->working().has_value(); }, "an engine works");
+    on_io([this] {
+      const std::optional<ReplicaId> victim = engines_->working();
+      if (victim) engines_->kill(*victim), engines_->add(*victim);
+    });
+  }
+  EXPECT_EQ(client.answer().value().at("choices").at(0).at("message").at("content").as_string(),
+            expected_text("Tell me\n", 200));
+}
+
+TEST_F(ServiceTest, AClientThatLeavesFreesItsPlaceAtOnce) {
+  start();
+  replicas(1);
+  for (const char* more : {"", R"(,"stream":true)"}) {
+    Client client(server_->port());
+    client.send(post("/v1/chat/completions", chat("Hi", 3000, more)));
+    wait_for([this] { return engines_->working().has_value(); }, "the engine works");
+    client.close();
+    wait_for([this] { return !engines_->working(); }, "the engine stops working for a client that left");
+  }
+  EXPECT_EQ(engines_->cancelled, 2u);
+}
+
+TEST_F(ServiceTest, BeforeItIsReadyItSaysSo) {
+  start();
+  EXPECT_EQ(ask(get("/health")).status, 200);
+  EXPECT_EQ(ask(get("/ready")).status, 503);
+  const Answer answer = ask(post("/v1/chat/completions", chat("Hi", 1, R"(,"stream":true)")));
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_THAT(answer.head, HasSubstr("Retry-After: "));
+  EXPECT_EQ(answer.value().at("error").at("type").as_string(), "unavailable_error");
+  replicas(1);
+  EXPECT_EQ(ask(get("/ready")).status, 200);
+}
+
+TEST_F(ServiceTest, AFullQueueIs429) {
+  start();
+  replicas(2);
+  on_io([this] { engines_->full = true; });
+  const Answer answer = ask(post("/v1/chat/completions", chat("Hi", 1)));
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_THAT(answer.head, HasSubstr("Retry-After: 3\r\n"));
+  EXPECT_EQ(answer.value().at("error").at("code").as_string(), "rate_limit_exceeded");
+}
+
+TEST_F(ServiceTest, AQuietStreamPings) {
+  start({.ping = std::chrono::seconds(1)});
+  replicas(1);
+  on_io([this] { engines_->stalled = true; });
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Hi", 2, R"(,"stream":true)")));
+  EXPECT_THAT(client.until(": ping\n\n"), HasSubstr(": ping"));
+  on_io([this] { engines_->stalled = false; });
+  EXPECT_THAT(client.until("[DONE]"), HasSubstr("[DONE]"));
+}
+
+TEST_F(ServiceTest, ErrorsHaveStatusAndCode) {
+  start();
+  replicas(1);
+  const std::string long_prompt(5000, 'x');
+  const struct {
+    std::string request;
+    int status;
+    const char* code;
+  } table[] = {
+      {post("/v1/chat/completions", R"({"model":"other","messages":[{"role":"user","content":"Hi"}]})"), 404,
+       R"("code":"model_not_found")"},
+      {post("/v1/chat/completions", "{"), 400, "parse the JSON"},
+      {post("/v1/chat/completions", chat(long_prompt, 1)), 400, R"("code":"context_length_exceeded")"},
+      {post("/v1/chat/completions", chat("Hi", 1, R"(,"logit_bias":{"256":1})")), 400, R"("param":"logit_bias")"},
+      {post("/v1/chat/completions", R"({"model":"m","messages":[{"role":"tool","tool_call_id":"1","content":"x"}]})"),
+       400, R"("param":"messages")"},
+      {post("/v1/completions", R"({"model":"m","prompt":[300]})"), 400, R"("code":"invalid_value")"},
+      {post("/v1/completions", R"({"model":"m","prompt":""})"), 400, R"("code":"invalid_value")"},
+      {get("/v1/nothing"), 404, R"("code":"unknown_url")"},
+      {get("/v1/chat/completions"), 405, R"("code":"method_not_allowed")"},
+      {get("/v1/models/other"), 404, R"("code":"model_not_found")"},
+      {"GET /health HTTP/1.1\r\n\r\n", 400, "Host header"},
+      {"GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "localhost alone"},
+      {get("/health", "Origin: https://evil.example\r\n"), 403, "other sites"},
+      {"NONSENSE\r\n\r\n", 400, "not HTTP"},
+  };
+  for (const auto& row : table) {
+    const Answer answer = ask(row.request);
+    EXPECT_EQ(answer.status, row.status) << row.request.substr(0, 120) << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr(row.code)) << row.request.substr(0, 120);
+    EXPECT_THAT(answer.body, StartsWith(R"({"error":{"message":)")) << row.request.substr(0, 120);
+  }
+}
+
+TEST_F(ServiceTest, SmallEndpointsAnswer) {
+  start();
+  replicas(1);
+  EXPECT_EQ(ask(get("/v1/models")).value().at("data").at(0).at("id").as_string(), "m");
+  EXPECT_EQ(ask(get("/v1/models/m")).value().at("max_model_len").as_int64(), 4096);
+  EXPECT_EQ(json::serialize(ask(post("/tokenize", R"({"prompt":"ab"})")).value().at("tokens")), "[97,98]");
+  EXPECT_EQ(ask(post("/detokenize", R"({"tokens":[97,98]})")).value().at("content").as_string(), "ab");
+  const Answer vectors = ask(post("/v1/embeddings", R"({"model":"m","input":["a","b"]})"));
+  EXPECT_EQ(vectors.value().at("data").at(1).at("embedding").at(0).as_double(), 0.5);
+  EXPECT_THAT(ask(get("/metrics")).body, HasSubstr("vllm:num_requests_running{model_name=\"m\",engine=\"1\"} 1\n"));
+}
+
+TEST_F(ServiceTest, KeysAreAsked) {
+  start({.loopback = false, .api_keys = {"secret", "other"}});
+  replicas(1);
+  EXPECT_EQ(ask(get("/v1/models")).status, 401);
+  EXPECT_EQ(ask(get("/v1/models", "Authorization: Bearer wrong!\r\n")).value().at("error").at("code").as_string(),
+            "invalid_api_key");
+  EXPECT_EQ(ask(get("/v1/models", "Authorization: Bearer other\r\n")).status, 200);
+  EXPECT_EQ(ask(get("/v1/models", "X-Api-Key: secret\r\n")).status, 200);
+  EXPECT_EQ(ask(get("/health")).status, 200);
+  const Answer preflight =
+      ask("OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n"
+          "Access-Control-Request-Headers: authorization\r\n\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Origin: *"));
+}
+
+TEST_F(ServiceTest, PipelinedRequestsAreAnsweredInOrder) {
+  start();
+  replicas(1);
+  Client client(server_->port());
+  client.send(post("/tokenize", R"({"prompt":"a"})") + post("/v1/chat/completions", chat("Hi", 5)) +
+              post("/tokenize", R"({"prompt":"b"})"));
+  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[97]");
+  EXPECT_EQ(client.answer().value().at("usage").at("completion_tokens").as_int64(), 5);
+  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[98]");
+}
+
+TEST_F(ServiceTest, BodiesInChunksAndInDropsAreRead) {
+  start();
+  replicas(1);
+  Client client(server_->port());
+  const std::string head = "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string body = "5\r\n{\"pro\r\n9\r\nmpt\":\"a\"}\r\n0\r\n\r\n";
+  for (const char byte : head + body) client.send(std::string_view(&byte, 1));
+  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[97]");
+  client.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 14\r\n\r\n");
+  EXPECT_THAT(client.until("\r\n\r\n"), StartsWith("HTTP/1.1 100 Continue"));
+  client.send(R"({"prompt":"b"})");
+  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[98]");
+}
+
+TEST_F(ServiceTest, TooMuchIsRefused) {
+  start({}, {.header_bytes = 4096, .body_bytes = 10'000});
+  EXPECT_EQ(ask(post("/tokenize", std::string(10'001, ' '))).status, 413);
+  EXPECT_EQ(ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: " + std::string(5000, 'a') + "\r\n\r\n").status, 431);
+  EXPECT_EQ(ask("GET /" + std::string(9000, 'a')).status, 431);
+}
+
+TEST_F(ServiceTest, OldClientsGetAStreamThatEndsWithTheConnection) {
+  start();
+  replicas(1);
+  Client client(server_->port());
+  const std::string body = chat("Hi", 4, R"(,"stream":true)");
+  client.send("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+              body);
+  const std::string all = client.rest();
+  EXPECT_THAT(all, HasSubstr("Connection: close"));
+  EXPECT_THAT(all, Not(HasSubstr("chunked")));
+  EXPECT_THAT(all, testing::EndsWith("data: [DONE]\n\n"));
+}
+
+TEST_F(ServiceTest, SilentConnectionsGiveWay) {
+  start({}, {.first_byte = std::chrono::seconds(1)}, 20);
+  replicas(1);
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 60; ++i) silent.push_back(std::make_unique<Client>(server_->port()));
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 3))).status, 200);
+  EXPECT_LE(on_io([this] { return server_->connections(); }), 20u);
+  wait_for([this] { return server_->connections() == 0; }, "silent connections are closed");
+}
+
+TEST_F(ServiceTest, AClientThatReadsNothingIsGivenUp) {
+  start({}, {}, 16384, milliseconds(0));
+  replicas(1);
+  Client client(server_->port());
+  std::string many = post("/v1/completions", R"({"model":"m","prompt":"a","n":16,"max_tokens":4000,"stream":true})");
+  client.send(many);
+  // Each of its choices is cancelled once 256 KiB wait for it.
+  wait_for([this] { return engines_->cancelled >= 16; }, "the engine stops working for who does not read");
+  EXPECT_EQ(ask(get("/health")).status, 200);
+}
+
+TEST_F(ServiceTest, ClosingFinishesWhatRuns) {
+  start();
+  replicas(1);
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Hi", 100)));
+  wait_for([this] { return engines_->working().has_value(); }, "the engine works");
+  on_io([this] { service_->close(); });
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1))).status, 503);
+  EXPECT_EQ(client.answer().value().at("usage").at("completion_tokens").as_int64(), 100);
+}
+
+}  // namespace
+}  // namespace serving::gateway
