@@ -16,6 +16,8 @@ constexpr std::array kSettings{
     Setting{"nodes.suspect_after", "1s", "four missed beats: nothing new is placed there"},
     Setting{"nodes.dead_after_refused", "3s", "its port refuses: the machine lives, the raylet does not"},
     Setting{"nodes.dead_after_silent", "10s", "longer than a switch takes to come back, shorter than patience"},
+    Setting{"head.patience", "5s",
+            "a head that is started again answers within it; who needs one that is gone is told"},
 };
 
 // Levenshtein's distance: which key a typo meant.

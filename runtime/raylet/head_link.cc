@@ -4,6 +4,7 @@
 #include <chrono>
 #include <pthread.h>
 
+#include "runtime/base/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/loop/signals.h"
 #include "runtime/base/text.h"
@@ -22,7 +23,8 @@ constexpr base::Duration kBeatLimit = 1s;
 constexpr base::Duration kAttachLimit = 5s;
 constexpr base::Duration kBackoffFirst = 50ms;
 constexpr base::Duration kBackoffMost = 2s;
-constexpr base::Duration kTryFor = 24h;  // contract: a raylet whose head is gone tries for 24 h
+constexpr base::Duration kAskAgain = 100ms;  // a question that a broken connection took with it
+constexpr base::Duration kTryFor = 24h;      // contract: a raylet whose head is gone tries for 24 h
 
 }  // namespace
 
@@ -45,7 +47,10 @@ proto::Failure failure_of(const base::Status& status) {
 }
 
 HeadLink::HeadLink(base::Loop& loop, rpc::TlsDial dial, NodeLife me)
-    : loop_(loop), me_(me), channel_(rpc::Channel::tls(std::move(dial))) {}
+    : loop_(loop),
+      me_(me),
+      addresses_(base::join(dial.addresses, ", ")),
+      channel_(rpc::Channel::tls(std::move(dial))) {}
 
 HeadLink::~HeadLink() {
   stop_ = true;
@@ -68,6 +73,9 @@ base::StatusOr<proto::Registered> HeadLink::attach(base::TimePoint deadline) {
   const auto& registered = (*first)->registered();
   if (registered.failure().kind() != proto::FAILURE_UNSPECIFIED) return status_of(registered.failure());
   stream_ = std::move(stream);
+  away_until_ = base::kForever;
+  patience_ =
+      base::Config::from_head({registered.config().begin(), registered.config().end()}).duration("head.patience");
   saw_head();
   return registered;
 }
@@ -83,6 +91,7 @@ void HeadLink::keep_attached() {
   while (!base::fiber_cancelled()) {
     if (stream_) {
       serve();
+      away_until_ = loop_.deadline(patience_);
       give_up = loop_.deadline(kTryFor);
       backoff = kBackoffFirst;
       if (!stop_) base::log().warn("the head is away; trying for 24 h");
@@ -140,12 +149,35 @@ void HeadLink::leave(const std::string& reason, base::TimePoint deadline) {
   tasks_->join(deadline);
 }
 
-base::StatusOr<proto::RelayReply> HeadLink::relay(const proto::RelayRequest& request, base::TimePoint deadline) {
+base::Status HeadLink::gone(std::string_view cause) const {
+  auto away = base::system_clock().wall() - last_seen();
+  return base::failed(
+      absl::StatusCode::kUnavailable,
+      base::cat("the head at ", addresses_, " has not answered for ",
+                std::chrono::duration_cast<std::chrono::seconds>(away).count(), " s", cause.empty() ? "" : ": ", cause),
+      "calls to living actors go on; `rayo status` tells whether the head is back");
+}
+
+template <class Request, class Reply>
+base::StatusOr<Reply> HeadLink::ask(const rpc::UnaryMethod<Request, Reply>& method, const Request& request,
+                                    base::TimePoint deadline) {
+  if (given_up()) return gone({});
   while (true) {
-    auto reply = channel_->call(rpc::head::kRelay, request, deadline);
+    auto reply = channel_->call(method, request, deadline);
     if (reply.ok() || reply.status().code() != absl::StatusCode::kUnavailable) return reply;
-    if (loop_.now() >= deadline || !base::sleep_for(100ms)) return reply;
+    // Its stream breaks, too, or is open again: away_until_ follows.
+    if (given_up() || loop_.now() >= deadline || !base::sleep_for(kAskAgain))
+      return gone(base::message(reply.status()));
   }
+}
+
+base::StatusOr<proto::RelayReply> HeadLink::relay(const proto::RelayRequest& request, base::TimePoint deadline) {
+  return ask(rpc::head::kRelay, request, deadline);
+}
+
+base::StatusOr<proto::PlaceLeasesReply> HeadLink::place_leases(const proto::PlaceLeasesRequest& request,
+                                                               base::TimePoint deadline) {
+  return ask(rpc::head::kPlaceLeases, request, deadline);
 }
 
 void HeadLink::saw_head() { last_seen_ = base::system_clock().wall().time_since_epoch().count(); }

@@ -53,17 +53,26 @@ class HeadLink {
   void leave(const std::string& reason, base::TimePoint deadline);
 
   void send(proto::NodeUp message) { outgoing_.push(std::move(message)); }
-  // Tries again until the deadline where the head is away.
+  // Where the head is away these try again, until it has been away for head.patience (runtime/base/config.h): from then
+  // on they fail at once with Unavailable, until it is back.
   base::StatusOr<proto::RelayReply> relay(const proto::RelayRequest& request, base::TimePoint deadline);
+  base::StatusOr<proto::PlaceLeasesReply> place_leases(const proto::PlaceLeasesRequest& request,
+                                                       base::TimePoint deadline);
   rpc::Channel& channel() { return *channel_; }
 
   bool attached() const { return stream_ != nullptr; }
+  // The head has been away for longer than its patience.
+  bool given_up() const { return loop_.now() >= away_until_; }
   // Of the last acknowledged beat or stream message.
   base::WallTime last_seen() const { return base::WallTime(base::Duration(last_seen_.load())); }
 
  private:
   using Stream = rpc::ClientStream<proto::NodeUp, proto::NodeDown>;
 
+  template <class Request, class Reply>
+  base::StatusOr<Reply> ask(const rpc::UnaryMethod<Request, Reply>& method, const Request& request,
+                            base::TimePoint deadline);
+  base::Status gone(std::string_view cause) const;
   void serve();
   void keep_attached();
   void beat();
@@ -71,6 +80,9 @@ class HeadLink {
 
   base::Loop& loop_;
   NodeLife me_;
+  std::string addresses_;
+  base::Duration patience_{};
+  base::TimePoint away_until_ = base::kForever;  // when the head is given up; kForever while it is there
   Handlers handlers_;
   std::unique_ptr<rpc::Channel> channel_;
   std::unique_ptr<Stream> stream_;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr base::Duration kHeadLimit = 30s;  // how long a request waits for a head that is away
+constexpr base::Duration kHeadLimit = 30s;  // for a head that is there and slow; HeadLink tells of one that is away
 
 proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const proto::ToRaylet& message) {
   proto::RelayRequest request;

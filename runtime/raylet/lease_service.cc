@@ -5,6 +5,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "runtime/raylet/head_link.h"
 #include "runtime/rpc/proto_demand.h"
 
 namespace rayo::raylet {
@@ -179,10 +180,7 @@ void LeaseService::ask_head(const WishKey& key) {
     if (!found) return;
     auto reply = outside_.place(question(*found));
     queue_.end_asking(key);
-    if (!reply.ok()) {  // the head is away: what is free here is still granted
-      if (base::sleep_for(kAskAgain)) pump();
-      return;
-    }
+    if (!reply.ok()) return without_head(key, reply.status());
     for (const auto& granted : reply->leases()) {
       auto lease = rpc::from_proto<LeaseId>(granted.lease());
       auto node = rpc::from_proto<NodeId>(granted.worker().node());
@@ -198,6 +196,22 @@ void LeaseService::ask_head(const WishKey& key) {
     }
     pump();
   });
+}
+
+// What is free here is still granted, and what is taken becomes free; what only another node could hold waits for
+// nothing.
+void LeaseService::without_head(const WishKey& key, const base::Status& why) {
+  const LeaseWish* wish = queue_.find(key);
+  bool never_here = wish && (!allowed_here(wish->demand, own_.id, own_.labels) ||
+                             !table_.ledger().capacity().could_ever(wish->demand));
+  if (never_here && why.code() == absl::StatusCode::kUnavailable) {
+    proto::LeaseGranted refused;
+    *refused.mutable_failure() = failure_of(base::within(
+        why, base::cat("no lease for ", wish->what, ": this node cannot hold it, and the head does not answer")));
+    queue_.drop(key);
+    return send_granted(key.process, key.shape, std::move(refused));
+  }
+  if (base::sleep_for(kAskAgain)) pump();
 }
 
 proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoint deadline) {

@@ -63,6 +63,7 @@ class LeaseService {
  private:
   bool grant_here(const WishKey& key);
   void ask_head(const WishKey& key);
+  void without_head(const WishKey& key, const base::Status& why);
   proto::PlaceLeasesRequest question(const LeaseWish& wish) const;
   void send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted);
   proto::LeaseGranted find_worker(LeaseId lease, base::TimePoint deadline);

@@ -149,7 +149,7 @@ struct Node::State {
   LeaseService::Outside lease_outside() {
     return {.place =
                 [this](const proto::PlaceLeasesRequest& request) {
-                  return head.channel().call(rpc::head::kPlaceLeases, request, loop.deadline(kPlaceLimit));
+                  return head.place_leases(request, loop.deadline(kPlaceLimit));
                 },
             .end_lease_from = [this](NodeId node,
                                      const proto::EndLeaseFromRequest& request) { peers.end_lease(node, request); },

@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from conftest import BIN
@@ -103,3 +104,20 @@ def test_a_program_rebuilt_while_it_runs(cluster, tmp_path, how):
     new = Program(cluster, "rebuilt", program)
     assert answer(new.until_ready(), "build")[2] == "2\n"
     new.rest()
+
+
+def test_without_head(home):
+    """A head that is gone is told to who needs it, soon; what does not need it goes on."""
+    started = home.start_head("--num-cpus", "4")
+    program = Program(home, "without_head")
+    program.until_ready()
+    head = int((Path(started["session_dir"]) / "head" / "head.pid").read_text().split()[0])
+    os.kill(head, 9)
+    begin = time.monotonic()
+    said = program.rest()
+    assert time.monotonic() - begin < 20, said
+    assert answer(said, "call")[0] == answer(said, "task")[0] == "ok", said
+    for name, most in (("spawn", 8), ("again", 1), ("elsewhere", 2)):
+        kind, seconds, text = answer(said, name)
+        assert kind == "Unavailable" and seconds < most, said
+        expect("head_gone_in_a_program", kind, text.split("\nagain: ")[0].split("\nelsewhere: ")[0].rstrip("\n"))

@@ -32,6 +32,8 @@ void tell(const char* what, Code code) {
     line("ok", std::to_string(code()));
   } catch (const rayo::Unschedulable& error) {
     line("Unschedulable", error.what());
+  } catch (const rayo::Unavailable& error) {
+    line("Unavailable", error.what());
   } catch (const rayo::TypeMismatch& error) {
     line("TypeMismatch", error.what());
   } catch (const rayo::ActorDied& error) {
@@ -59,6 +61,17 @@ void infeasible() {
   std::puts("ready");
   tell("actor", [&] { return actor.call<&Counter::add>(1).get(); });
   tell("task", [&] { return rayo::remote<half>({.resources = wanted, .schedule_timeout = seconds(2)}, 4).get(); });
+}
+
+void without_head() {
+  auto actor = rayo::spawn<Counter>();
+  actor.call<&Counter::add>(1).get();
+  wait_for_line();
+  tell("call", [&] { return actor.call<&Counter::add>(1).get(); });
+  tell("task", [&] { return rayo::remote<half>(int64_t{4}).get(); });
+  tell("spawn", [&] { return rayo::spawn<Counter>().call<&Counter::add>(1).get(); });
+  tell("again", [&] { return rayo::actor<Counter>("somebody").call<&Counter::add>(1).get(); });
+  tell("elsewhere", [&] { return rayo::remote<half>({.resources = {.custom = {{"tpu", 1}}}}, 4).get(); });
 }
 
 void rebuilt() {
@@ -108,6 +121,7 @@ int main(int argc, char** argv) {
   rayo::init(argc, argv, {.name_space = "troubles"});
   if (trouble == "infeasible") infeasible();
   if (trouble == "stuck") tell("actor", [] { return rayo::spawn<Counter>().call<&Counter::add>(1).get(); });
+  if (trouble == "without_head") without_head();
   if (trouble == "rebuilt") rebuilt();
   if (trouble == "serve_map") serve_map();
   if (trouble == "use_map") use_map();
