@@ -56,6 +56,19 @@ ActorOptions on(const std::string& node) {
   return options;
 }
 
+// Makes calls of its own, so that several callers run at a time.
+struct Caller {
+  double sync_us(ActorHandle<Echo> actor, int64_t count) {
+    return p50_us(static_cast<int>(count), [&] { (void)actor.call<&Echo::same>(int64_t{1}).get(); });
+  }
+  double rate(ActorHandle<Echo> actor, uint64_t window);
+  // From then on each of them is a peer.
+  int64_t meet(std::vector<ActorHandle<Echo>> actors) {
+    for (const auto& actor : actors) (void)actor.call<&Echo::same>(int64_t{0}).get();
+    return static_cast<int64_t>(actors.size());
+  }
+};
+
 ActorHandle<Echo> echo_on(const std::string& node) {
   auto actor = spawn<Echo>(on(node));
   actor.call<&Echo::same>(int64_t{0}).get();
@@ -91,6 +104,8 @@ double call_rate(const ActorHandle<Echo>& actor, size_t window) {
   return rate(window, [&] { return actor.call<&Echo::same>(int64_t{1}); });
 }
 
+double Caller::rate(ActorHandle<Echo> actor, uint64_t window) { return call_rate(actor, window); }
+
 // Made before init: they fork, and a process of a cluster does not.
 struct References {
   RawRingEcho ring;
@@ -103,7 +118,11 @@ void same_node(Report& report, References& references) {
   const auto actor = echo_on("first");
   report.ratio(
       {"actor_call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3},
-      [&] { return p50_us(kCalls, [&] { references.ring.call(); }); }, [&] { return call_us(actor, kCalls); });
+      [&] {
+        const OnCore here(0);
+        return p50_us(kCalls, [&] { references.ring.call(); });
+      },
+      [&] { return call_us(actor, kCalls); });
   report.ratio(
       {"actor_call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
       [&] {
@@ -117,6 +136,38 @@ void same_node(Report& report, References& references) {
          "coalesced unix-socket echo", 0.5},
         [&] { return references.unix_socket.calls_per_second(window, kSpan); },
         [&] { return call_rate(actor, window); });
+}
+
+// Calls per second of the first `pairs` callers, each with an actor of its own, all at the same time.
+double pairs_rate(const std::vector<std::pair<ActorHandle<Caller>, ActorHandle<Echo>>>& all, size_t pairs,
+                  uint64_t window) {
+  std::vector<ObjectRef<double>> rates;
+  for (size_t i = 0; i < pairs; ++i) rates.push_back(all[i].first.call<&Caller::rate>(all[i].second, window));
+  double sum = 0;
+  for (const auto& rate : rates) sum += rate.get();
+  return sum;
+}
+
+void several_pairs(Report& report) {
+  std::vector<std::pair<ActorHandle<Caller>, ActorHandle<Echo>>> pairs;
+  for (int i = 0; i < 4; ++i) pairs.emplace_back(spawn<Caller>(on("first")), echo_on("first"));
+  for (const auto& [window, budget] : {std::pair{uint64_t{1}, 0.4}, {uint64_t{64}, 1.0}})
+    report.ratio(
+        {"actor_call.same_node.4_pairs_" + (window == 1 ? "sync" : "in_flight_" + std::to_string(window)), "calls/s",
+         Better::kHigher, "one pair", budget},
+        [&] { return pairs_rate(pairs, 1, window); }, [&] { return pairs_rate(pairs, 4, window); });
+}
+
+void idle_peers(Report& report) {
+  const auto alone = spawn<Caller>(on("first")), crowded = spawn<Caller>(on("first"));
+  std::vector<ActorHandle<Echo>> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(spawn<Echo>(on("first")));
+  (void)crowded.call<&Caller::meet>(crowd).get();
+  const auto actor = echo_on("first");
+  report.ratio(
+      {"actor_call.same_node.100_idle_peers", "us", Better::kLower, "the same without idle peers", 1.1},
+      [&] { return alone.call<&Caller::sync_us>(actor, int64_t{kCalls}).get(); },
+      [&] { return crowded.call<&Caller::sync_us>(actor, int64_t{kCalls}).get(); });
 }
 
 void two_nodes(Report& report, References& references) {
@@ -254,6 +305,8 @@ int run(int argc, char** argv) {
   });
   init(argc, argv);
   sections.run("same_node", [&] { same_node(report, references); });
+  sections.run("several_pairs", [&] { several_pairs(report); });
+  sections.run("idle_peers", [&] { idle_peers(report); });
   sections.run("two_nodes", [&] { two_nodes(report, references); });
   sections.run("tasks", [&] { tasks(report); });
   sections.run("busy_process", [&] { references_of_a_busy_process(report); });

@@ -110,10 +110,30 @@ struct RawRing {
   }
 };
 
+// Keeps the calling thread on one core until the object goes.
+class OnCore {
+ public:
+  explicit OnCore(size_t core) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OnCore(const OnCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+// The other end runs on core 1: call() from a thread that is kept on core 0, or the scheduler may put both on one and
+// the figure is that of a futex.
 class RawRingEcho {
  public:
   RawRingEcho()
       : child_([this] {
+          const OnCore other(1);
           Frame frame;
           for (uint32_t read = 0, written = 0;;) {
             rings_->there.receive(read, frame, rings_->back.core);
