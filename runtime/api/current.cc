@@ -85,6 +85,11 @@ bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueRe
   return current.get(ref.handle(current), seam_timeout(timeout), read, context);
 }
 
+bool is_ready(const CountedRef& ref) {
+  Backend& current = backend();
+  return current.ready(ref.handle(current));
+}
+
 void throw_timeout(const ObjectId& object, std::chrono::nanoseconds timeout) {
   throw Timeout(
       {.kind = ErrorKind::kTimeout,

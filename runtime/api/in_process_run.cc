@@ -289,6 +289,12 @@ bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout
   return true;
 }
 
+bool InProcess::ready(const ObjectHandle& object) {
+  Lock lock(lock_);
+  check_running();
+  return static_cast<Object*>(object.slot)->ready;
+}
+
 size_t InProcess::wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                        std::vector<bool>& ready) {
   const auto end = until(timeout);

@@ -89,7 +89,9 @@ bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>&
   const PeerId peer = slot && slot->owner ? slot->owner->link() : kNoPeer;
   traffic_.finish_turn();
   base::TimePoint now = traffic_.clock().now();
-  if (engine.wait_until(ready, std::min(deadline, now + kLendAfter), peer)) return true;
+  const base::TimePoint short_wait = std::min(deadline, now + kLendAfter);
+  if (engine.wait_until(ready, short_wait, peer)) return true;
+  if (deadline == short_wait) return false;
   const bool lends = traffic_.host().running()->task && !lent_;
   if (lends) lend(false);
   if (slot) chain_.begin(*slot);
@@ -143,6 +145,15 @@ bool ClusterBackend::get(const ObjectHandle& object, std::chrono::nanoseconds ti
   }
   read(context, slot.view());
   return true;
+}
+
+bool ClusterBackend::ready(const ObjectHandle& object) {
+  ObjectSlot& slot = slot_of(object);
+  if (fork_.in_child()) throw_forked();
+  if (slot.ready()) return true;
+  Hold hold = enter();
+  if (!slot.own) traffic_.references().resolve(slot);
+  return drive([&slot] { return slot.ready(); }, traffic_.clock().now(), kNoPeer);
 }
 
 namespace {

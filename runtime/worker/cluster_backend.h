@@ -38,6 +38,7 @@ class ClusterBackend : public internal::Backend {
                              std::span<const ActorId> inner_actors) override;
   bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
            void* context) override;
+  bool ready(const internal::ObjectHandle& object) override;
   size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
               std::vector<bool>& ready) override;
   internal::ObjectHandle adopt(const ObjectId& id) override;

@@ -71,6 +71,7 @@ class CountedRef {
 
 // Waits, reads; false where the time is over.
 bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueReader read, void* context);
+bool is_ready(const CountedRef& ref);
 [[noreturn]] void throw_timeout(const ObjectId& object, std::chrono::nanoseconds timeout);
 // Which of `objects` are ready once `count` are or the time is over.
 std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count, std::chrono::nanoseconds timeout);
@@ -131,7 +132,7 @@ class ObjectRef {
   }
 
   // The value, or an error in its place, is there: get() would not wait.
-  bool ready() const { return internal::wait_objects({ref_}, 1, std::chrono::nanoseconds(0))[0]; }
+  bool ready() const { return internal::is_ready(ref_); }
 
   const ObjectId& id() const { return ref_.id(); }
   explicit operator bool() const { return static_cast<bool>(ref_); }

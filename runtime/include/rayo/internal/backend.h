@@ -72,6 +72,8 @@ class Backend {
   // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in
   // ValueView.
   virtual bool get(const ObjectHandle& object, std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
+  // Whether get would answer at once; what has arrived meanwhile is looked at, nothing is waited for.
+  virtual bool ready(const ObjectHandle& object) = 0;
   // How many of `objects` are ready when `count` are or the time is over; ready[i] says which.
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;
