@@ -69,7 +69,7 @@ ThrowTrace::ThrowTrace() {
 }
 
 ThrowTrace::~ThrowTrace() {
-  if (--t_recent.armed == 0) t_recent.throws = {};
+  if (--t_recent.armed == 0 && t_recent.throws[0].exception != nullptr) t_recent.throws = {};
 }
 
 std::string ThrowTrace::stack(const std::exception_ptr& thrown) const {
