@@ -29,7 +29,7 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
   turn_.traffic = this;
   turn_.run = [](Posted* posted) {
     auto* turn = static_cast<Turn*>(posted);
-    turn->posted.store(false, std::memory_order_relaxed);
+    turn->posted.exchange(false);  // before it looks at what was let go: whoever sees true after that is looked after
     if (!turn->traffic->closed_) turn->traffic->finish_turn();
   };
 }
@@ -40,7 +40,7 @@ Traffic::~Traffic() {
 }
 
 void Traffic::finish_turn_soon() {
-  if (!turn_.posted.exchange(true, std::memory_order_relaxed)) engine_.post(&turn_);
+  if (!turn_.posted.load() && !turn_.posted.exchange(true)) engine_.post(&turn_);
 }
 
 void Traffic::finish_turn() {
