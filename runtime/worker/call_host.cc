@@ -222,8 +222,7 @@ void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error
     for (const internal::ObjectHandle& ref : call.refs->arguments)
       if (ref.slot) wires_.table.release(slot_of(ref));
     for (const ObjectId& id : call.refs->named)
-      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->handles.load(std::memory_order_relaxed) != 0)
-        still_held.push_back(id);
+      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->held()) still_held.push_back(id);
     const bool actors = !call.refs->actors.empty();
     call.refs.reset();
     // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.

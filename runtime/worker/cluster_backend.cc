@@ -302,7 +302,7 @@ ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHa
   }
   traffic_.references().sealed(slot);
   traffic_.table().fulfil_in_arena(slot, *stored, std::move(inner));
-  for (const ObjectHandle& ref : slot.inner) traffic_.share(slot_of(ref));
+  for (const ObjectHandle& ref : slot.inner_refs()) traffic_.share(slot_of(ref));
   traffic_.finish_turn();
   return slot.handle();
 }

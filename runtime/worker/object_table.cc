@@ -28,7 +28,8 @@ ObjectSlot& ObjectTable::take() {
   }
   ObjectSlot& slot = *free_;
   free_ = slot.next_free;
-  slot.handles.store(1, std::memory_order_relaxed);
+  // Nobody else counts it; it may still stand in the list of released ones.
+  slot.handles.store(slot.handles.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   slot.state.store(ObjectState::kPending, std::memory_order_relaxed);
   ++live_;
   return slot;
@@ -70,12 +71,11 @@ ObjectSlot& ObjectTable::adopt(const ObjectId& id) {
   return slot;
 }
 
-void ObjectTable::settle(ObjectSlot& slot, ObjectState state, Inner inner) {
+void ObjectTable::settle(ObjectSlot& slot, ObjectState state, std::unique_ptr<Inner> inner) {
   slot.call = false;
   slot.owner = nullptr;
-  slot.inner.swap(inner.refs);
-  slot.actors.swap(inner.actors);
-  if (!inner.refs.empty() || inner.actors) let_go(std::move(inner));
+  slot.inner.swap(inner);
+  if (inner) let_go(std::move(inner));
   slot.state.store(state, std::memory_order_release);
   while (ReadyHook* hook = slot.hooks) {
     slot.hooks = hook->next;
@@ -85,10 +85,14 @@ void ObjectTable::settle(ObjectSlot& slot, ObjectState state, Inner inner) {
   free_if_unused(slot);
 }
 
-void ObjectTable::let_go(Inner inner) {
-  for (const internal::ObjectHandle& ref : inner.refs) release(slot_of(ref));
-  if (inner.actors) observer_.release_actors(*inner.actors);
+void ObjectTable::let_go(std::unique_ptr<Inner> inner) {
+  for (const internal::ObjectHandle& ref : inner->refs) release(slot_of(ref));
+  if (inner->actors) observer_.release_actors(*inner->actors);
 }
+
+namespace {
+std::unique_ptr<Inner> kept(Inner inner) { return inner.empty() ? nullptr : std::make_unique<Inner>(std::move(inner)); }
+}  // namespace
 
 void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   if (slot.ready()) return;
@@ -96,7 +100,7 @@ void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   if (!value.empty()) std::memcpy(to, value.data(), value.size());
   slot.data = to;
   slot.size = value.size();
-  settle(slot, ObjectState::kValue, std::move(inner));
+  settle(slot, ObjectState::kValue, kept(std::move(inner)));
 }
 
 void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner inner) {
@@ -105,7 +109,7 @@ void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner
   slot.data = value.data();
   slot.size = value.size();
   slot.shared.store(true, std::memory_order_relaxed);
-  settle(slot, ObjectState::kValue, std::move(inner));
+  settle(slot, ObjectState::kValue, kept(std::move(inner)));
 }
 
 void ObjectTable::fail(ObjectSlot& slot, ErrorRecord error) {
@@ -129,9 +133,13 @@ void ObjectTable::forget(ObjectSlot& slot, ReadyHook& hook) {
 }
 
 bool ObjectTable::release(ObjectSlot& slot) {
-  if (slot.handles.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  uint32_t handles = slot.handles.load(std::memory_order_relaxed);
+  while (!slot.handles.compare_exchange_weak(handles, handles == 1 ? ObjectSlot::kReleaseQueued : handles - 1,
+                                             std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  if ((handles & ~ObjectSlot::kReleaseQueued) != 1) return false;
   const bool tell = slot.shared.load(std::memory_order_relaxed);
-  if (slot.release_queued.exchange(true, std::memory_order_acq_rel)) return tell;
+  if (handles != 1) return tell;  // queued already
   ObjectSlot* head = released_.load(std::memory_order_relaxed);
   do {
     slot.next_released = head;
@@ -144,7 +152,10 @@ void ObjectTable::drain() {
     ObjectSlot* slot = released_.exchange(nullptr, std::memory_order_acquire);
     while (slot) {
       ObjectSlot* next = slot->next_released;
-      slot->release_queued.store(false, std::memory_order_release);
+      if (slot->handles.load(std::memory_order_relaxed) == ObjectSlot::kReleaseQueued)
+        slot->handles.store(0, std::memory_order_relaxed);  // nobody is left who could count it
+      else
+        slot->handles.fetch_and(~ObjectSlot::kReleaseQueued, std::memory_order_acq_rel);
       free_if_unused(*slot);
       slot = next;
     }
@@ -152,11 +163,11 @@ void ObjectTable::drain() {
 }
 
 void ObjectTable::free_if_unused(ObjectSlot& slot) {
-  if (slot.handles.load(std::memory_order_acquire) != 0 || slot.call || slot.hooks) return;
+  if (slot.held() || slot.call || slot.hooks) return;
   if (slot.state.load(std::memory_order_relaxed) == ObjectState::kFree) return;
   if (slot.shared.load(std::memory_order_relaxed)) observer_.freeing(slot);
   if (!slot.own) foreign_.erase(slot.id);
-  if (!slot.inner.empty() || slot.actors) let_go({std::exchange(slot.inner, {}), std::move(slot.actors)});
+  if (slot.inner) let_go(std::move(slot.inner));
   if (slot.data != slot.small.data() && !slot.in_arena) delete[] slot.data;
   slot.data = nullptr;
   slot.size = 0;

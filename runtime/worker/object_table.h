@@ -37,36 +37,49 @@ struct ReadyHook {
   void (*ready)(ReadyHook& hook) = nullptr;
 };
 
-struct ObjectSlot {
+// Counted handles of what is inside a value: they belong to its slot from then on.
+struct Inner {
+  std::vector<internal::ObjectHandle> refs;
+  std::unique_ptr<std::vector<ActorId>> actors;
+  bool empty() const { return refs.empty() && !actors; }
+};
+
+// What a call that carries a small value touches stands in the first two cache lines.
+struct alignas(64) ObjectSlot {
   std::atomic<ObjectState> state{ObjectState::kFree};
-  std::atomic<bool> release_queued{false};
-  std::atomic<bool> shared{false};  // others know of it: freeing it is told to the raylet
-  bool own = false;                 // minted here
-  bool call = false;                // an outstanding call (or a resolve) will fill it
-  bool exported = false;            // own, and its id left this process: the home must know it
-  bool in_arena = false;            // `data` lies in the arena
-  bool pinned = false;              // ... and the raylet keeps it there until it is told to let go
-  std::atomic<uint32_t> handles{0};
+  std::atomic<bool> shared{false};   // others know of it: freeing it is told to the raylet
+  bool own = false;                  // minted here
+  bool call = false;                 // an outstanding call (or a resolve) will fill it
+  bool exported = false;             // own, and its id left this process: the home must know it
+  bool in_arena = false;             // `data` lies in the arena
+  bool pinned = false;               // ... and the raylet keeps it there until it is told to let go
+  std::atomic<uint32_t> handles{0};  // and kReleaseQueued
   uint32_t index = 0;
   uint32_t generation = 0;
   size_t size = 0;
   const std::byte* data = nullptr;
-  std::array<std::byte, 40> small;
-  ObjectId id;
   CallOwner* owner = nullptr;  // of an outstanding call
-  std::unique_ptr<ErrorRecord> error;
-  std::vector<internal::ObjectHandle>
-      inner;  // counted: while pending the refs that the call named, then those inside the value
-  std::unique_ptr<std::vector<ActorId>> actors;  // counted like `inner`
   ReadyHook* hooks = nullptr;
+  std::unique_ptr<ErrorRecord> error;
+  std::unique_ptr<Inner> inner;  // while pending what the call named, then what is inside the value
+  ObjectId id;
   ObjectSlot* next_free = nullptr;
   ObjectSlot* next_released = nullptr;  // its own field: a late release may push a slot that is free by then (1)
+  std::array<std::byte, 80> small;
+
+  // In `handles`: the slot stands in the list of released ones.
+  static constexpr uint32_t kReleaseQueued = 1u << 31;
+  bool held() const { return (handles.load(std::memory_order_acquire) & ~kReleaseQueued) != 0; }
 
   // Any thread that counts a handle. After this is true the value may be read without the baton.
   bool ready() const { return state.load(std::memory_order_acquire) > ObjectState::kPending; }
   internal::ValueView view() const { return {{data, size}, error.get()}; }
   internal::ObjectHandle handle() { return {id, this}; }
+  std::span<const internal::ObjectHandle> inner_refs() const {
+    return inner ? std::span<const internal::ObjectHandle>(inner->refs) : std::span<const internal::ObjectHandle>();
+  }
 };
+static_assert(sizeof(ObjectSlot) == 192);
 
 inline ObjectSlot& slot_of(const internal::ObjectHandle& object) { return *static_cast<ObjectSlot*>(object.slot); }
 
@@ -77,12 +90,6 @@ class ObjectObserver {
   virtual void freeing(ObjectSlot& slot) = 0;
   // Counted handles of actors that a call named or a value held are let go.
   virtual void release_actors(std::span<const ActorId> actors) = 0;
-};
-
-// Counted handles of what is inside a value: they belong to its slot from then on.
-struct Inner {
-  std::vector<internal::ObjectHandle> refs;
-  std::unique_ptr<std::vector<ActorId>> actors;
 };
 
 class ObjectTable {
@@ -131,8 +138,8 @@ class ObjectTable {
   static constexpr size_t kChunk = 256;
 
   ObjectSlot& take();
-  void settle(ObjectSlot& slot, ObjectState state, Inner inner);
-  void let_go(Inner inner);
+  void settle(ObjectSlot& slot, ObjectState state, std::unique_ptr<Inner> inner);
+  void let_go(std::unique_ptr<Inner> inner);
   void free_if_unused(ObjectSlot& slot);
 
   const uint64_t home_;

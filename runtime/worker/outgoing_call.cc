@@ -74,7 +74,8 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
       continue;
     }
     values.push_back({static_cast<uint32_t>(i), slot.view().bytes});
-    within.insert(within.end(), slot.inner.begin(), slot.inner.end());
+    const auto inner = slot.inner_refs();
+    within.insert(within.end(), inner.begin(), inner.end());
   }
   for (const internal::ObjectHandle& ref : within) {
     wire.share(slot_of(ref));
@@ -89,11 +90,13 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
   if (!wire.send(peer, header, parts)) return false;
   for (const internal::ObjectHandle& ref : within) ObjectTable::retain(slot_of(ref));
   // From here to the reply the result's slot counts them: who sends a ref keeps it until the reply.
-  result.inner = std::move(refs);
-  result.inner.insert(result.inner.end(), within.begin(), within.end());
-  refs.clear();
-  if (!actors.empty()) result.actors = std::make_unique<std::vector<ActorId>>(std::move(actors));
-  actors.clear();
+  if (!refs.empty() || !actors.empty()) {
+    auto named = std::make_unique<Inner>();
+    named->refs = std::exchange(refs, {});
+    named->refs.insert(named->refs.end(), within.begin(), within.end());
+    if (!actors.empty()) named->actors = std::make_unique<std::vector<ActorId>>(std::exchange(actors, {}));
+    result.inner = std::move(named);
+  }
   return true;
 }
 

@@ -37,7 +37,7 @@ void References::publish(ObjectSlot& slot, bool pending) {
   set_id(publish.mutable_object(), slot.id);
   publish.set_pending(pending);
   if (!pending) {
-    for (const internal::ObjectHandle& inner : slot.inner) {
+    for (const internal::ObjectHandle& inner : slot.inner_refs()) {
       share(slot_of(inner));
       set_id(publish.add_inner(), inner.id);
     }
