@@ -50,8 +50,8 @@ class CallHost {
   void on_host_tasks(const proto::HostTasks& request);
 
   bool has_work() const { return (starting_ && starting_->unready == 0) || (open() && mailbox_.may_take()); }
-  // One constructor or call; the caller has made sure that user code may run.
-  void run_one();
+  // One constructor or call, where there is one; the caller has made sure that user code may run.
+  bool run_one();
   // A running call waits for something: what it runs under may be lent.
   struct Running {
     PeerId peer = kNoPeer;
@@ -124,6 +124,8 @@ class CallHost {
   Mailbox mailbox_;
   IncomingCall call_;
   std::unordered_map<uint64_t, Method> methods_;
+  Method* last_method_ = nullptr;
+  uint64_t last_method_id_ = 0;
   std::optional<Running> running_;
   Output output_;
   std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them

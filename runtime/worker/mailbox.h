@@ -6,7 +6,7 @@
 //   IncomingCall call;
 //   while (mailbox.take(call)) run(call);
 //
-// The common call is a record in one flat buffer: nothing is allocated for it. No I/O; under the baton.
+// The common call is a record in a flat buffer: nothing is allocated for it. No I/O; under the baton.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/rpc/flat_buffer.h"
 #include "runtime/rpc/frame.h"
 #include "runtime/worker/call_body.h"
 #include "runtime/worker/engine.h"
@@ -45,15 +46,13 @@ class Mailbox {
   // The arguments of a call of that peer arrived (its CallRefs::unready is 0 now).
   void unblock(PeerId peer);
   // Whether take may find one; cheap, for the loop that waits.
-  bool may_take() const { return read_ != flat_.size() || !unblocked_.empty(); }
+  bool may_take() const { return !taking_.empty() || !arrived_.empty() || !unblocked_.empty(); }
   // The next call that may start. `out` keeps its buffer between calls.
   bool take(IncomingCall& out);
   // Calls not started, in the order of take, as far as that can be told.
   size_t size() const { return size_; }
   // Whether that call waits here.
   bool holds(PeerId peer, uint64_t call_id) const;
-  // Takes that call out; false: it is not here.
-  bool remove(PeerId peer, uint64_t call_id, IncomingCall& out);
 
  private:
   struct Record {
@@ -62,9 +61,12 @@ class Mailbox {
     CallRefs* refs;  // owned while the record is here
   };
   bool take_flat(IncomingCall& out);
+  static bool holds_flat(const rpc::FlatBuffer& records, PeerId peer, uint64_t call_id);
 
-  std::vector<std::byte> flat_;  // records, each with its body, padded to 8
-  size_t read_ = 0;
+  // Records, each with its body, padded to 8. What arrives goes into the one while the other is emptied: both stay as
+  // small as what comes at a time.
+  rpc::FlatBuffer taking_;
+  rpc::FlatBuffer arrived_;
   size_t size_ = 0;
   std::unordered_map<PeerId, std::deque<IncomingCall>> blocked_;  // the first of each waits for its arguments
   std::deque<PeerId> unblocked_;

@@ -148,8 +148,8 @@ class Worker {
  private:
   // Calls that stand ready run one after another; every now and then what they sent leaves and what came is looked at.
   void run_some() {
-    for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().has_work(); ++i)
-      parts_.traffic.host().run_one();
+    for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().run_one(); ++i) {
+    }
     if (!parts_.traffic.host().has_work()) return;  // the outer loop lets everything out before it waits
     parts_.traffic.finish_turn();
     parts_.traffic.engine().poll();

@@ -62,16 +62,19 @@ TEST_F(MailboxTest, AWaitingArgumentHoldsUpItsOwnCallerAlone) {
   EXPECT_EQ(mailbox_.size(), 0u);
 }
 
-TEST_F(MailboxTest, ACallIsTakenOutOfTheMiddle) {
+TEST_F(MailboxTest, ACallThatWaitsIsFoundWhereverItLies) {
   push(1, 1);
   push(1, 2);
-  push(2, 2);
-  EXPECT_TRUE(mailbox_.holds(1, 2));
-  EXPECT_FALSE(mailbox_.holds(3, 2));
   IncomingCall call;
-  EXPECT_TRUE(mailbox_.remove(1, 2, call));
-  EXPECT_EQ(call.peer, 1u);
-  EXPECT_EQ(take_all(), Ids({1, 2}));
+  EXPECT_TRUE(mailbox_.take(call));
+  push(2, 3);  // behind what is being taken
+  push(3, 4, true);
+  EXPECT_FALSE(mailbox_.holds(1, 1));
+  EXPECT_TRUE(mailbox_.holds(1, 2));
+  EXPECT_TRUE(mailbox_.holds(2, 3));
+  EXPECT_FALSE(mailbox_.holds(3, 2));
+  EXPECT_EQ(take_all(), Ids({2, 3}));
+  EXPECT_TRUE(mailbox_.holds(3, 4));
 }
 
 TEST_F(MailboxTest, AnyHistoryKeepsEachCallersOrder) {
