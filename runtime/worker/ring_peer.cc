@@ -99,10 +99,10 @@ void RingPeer::put(const FrameHeader& header, std::span<const Bytes> parts) {
   backlog_.append(&kZero, rpc::record_bytes(header.length) - sizeof header - header.length);
 }
 
-void RingPeer::ring(bool urgent) {
+void RingPeer::ring(bool urgent, bool kick) {
   rung_regardless_ = 0;
   bell_.ring(my_bit_, urgent, std::exchange(marked_, false));
-  kick_ |= urgent;
+  kick_ |= kick;
 }
 
 void RingPeer::publish() {
@@ -139,9 +139,10 @@ void RingPeer::flush() {
   if (out_.unpublished()) out_.publish();
   const bool newly_blocked = blocked && !asked_;
   asked_ = blocked;
-  // A reader in user code must read on for us: a blocked ring is urgent.
-  if (unpublished || marked_ || backlog_.size() != waited || newly_blocked) ring(urgent_ || blocked);
-  urgent_ = false;
+  // A reader in a long method must read on for us. One in a short method does so by itself, soon: it is kicked only for
+  // urgent frames, those that wait behind others included.
+  if (unpublished || marked_ || backlog_.size() != waited || newly_blocked) ring(urgent_ || blocked, urgent_);
+  urgent_ = urgent_ && blocked;
 }
 
 void RingPeer::flush_regardless() {

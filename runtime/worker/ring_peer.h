@@ -57,7 +57,7 @@ class RingPeer {
   void send_in_pieces(const rpc::FrameHeader& header, std::span<const Bytes> parts);
   void put(const rpc::FrameHeader& header, std::span<const Bytes> parts);
   bool move_backlog();
-  void ring(bool urgent);
+  void ring(bool urgent, bool kick);
   // A record's frame; false where it cannot be one. `size` is the record's.
   bool parse(Bytes records, rpc::FrameHeader& header, size_t& size);
   // Adds a piece; true where the frame is whole (header and body then lie in joined_).
@@ -72,7 +72,7 @@ class RingPeer {
   rpc::FlatBuffer backlog_;  // records
   rpc::FlatBuffer joined_;
   uint64_t rung_regardless_ = 0;  // times in a row with the same bytes unread
-  bool urgent_ = false;           // an urgent frame waits for flush
+  bool urgent_ = false;           // an urgent frame waits for flush, or for room
   bool marked_ = false;           // published without a look at whether the peer sleeps
   bool kick_ = false;
   bool asked_ = false;  // for room
@@ -83,7 +83,7 @@ template <class OnFrame>
 void RingPeer::receive(rpc::FlatBuffer& scratch, OnFrame&& on_frame) {
   scratch.clear();
   if (!in_.drain(scratch)) broken_ = true;
-  if (in_.writer_waits()) ring(true);
+  if (in_.writer_waits()) ring(true, true);
   Bytes records = scratch.bytes();
   while (!records.empty() && !broken_) {
     rpc::FrameHeader header;
