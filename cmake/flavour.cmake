@@ -10,8 +10,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 # x86-64-v2 and never the build machine's own CPU: the same binary runs on every node, and AMX is not trusted.
 add_compile_options(-march=x86-64-v2 -mtune=generic -ffunction-sections -fdata-sections -fno-omit-frame-pointer
                     -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-error=deprecated-declarations -Wnon-virtual-dtor
-                    -Woverloaded-virtual -Wno-missing-field-initializers)
+add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-error=deprecated-declarations
+                    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                    $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wno-missing-field-initializers)
 add_link_options(-Wl,--gc-sections)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -56,4 +57,16 @@ if(RAYO_CUDA STREQUAL "AUTO")
   endif()
 elseif(RAYO_CUDA)
   set(RAYO_HAVE_CUDA ON)
+endif()
+
+# llama.cpp is 3 minutes of compilation and is not instrumented: in release only.
+set(RAYO_HAVE_LLM OFF)
+if(RAYO_FLAVOUR STREQUAL "release")
+  if(RAYO_LLM STREQUAL "AUTO")
+    if(EXISTS ${CMAKE_SOURCE_DIR}/build/deps/llama_cpp_python-0.3.36.tar.gz)
+      set(RAYO_HAVE_LLM ON)
+    endif()
+  elseif(RAYO_LLM)
+    set(RAYO_HAVE_LLM ON)
+  endif()
 endif()
