@@ -14,7 +14,7 @@ packages=(
   libboost1.81-dev libboost-fiber1.81-dev libboost-context1.81-dev libboost-json1.81-dev libboost-container1.81-dev
   libcli11-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libzstd-dev libxxhash-dev
   libgtest-dev libgmock-dev nftables iproute2 iputils-ping
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-pip python3-pytest openssl procps curl dpkg-dev
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-dev python3-pip python3-pytest python3-cloudpickle python3-numpy pybind11-dev openssl procps curl dpkg-dev
 )
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }

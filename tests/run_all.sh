@@ -39,16 +39,23 @@ cluster_tests() {
     --junitxml "$results/cluster.pytest.xml" "$@"
 }
 
+python_tests() {
+  PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/python \
+    --junitxml "$results/python.pytest.xml" "$@"
+}
+
 if [ $# -gt 0 ]; then
   pattern=$(IFS='|'; echo "$*")
   keyword=$(printf ' or %s' "$@")
   stage "build release" ./dev build release
   stage "tests named $*" ctests release -R "$pattern"
   stage "cluster tests named $*" cluster_tests -k "${keyword# or }"
+  stage "Python tests named $*" python_tests -k "${keyword# or }"
 else
   stage "build release" ./dev build release
   stage "unit, simulation, build checks (release)" ctests release
   stage "cluster: real binaries, real sockets" cluster_tests
+  stage "Python" python_tests
   stage "build asan" ./dev build asan sanitized_tests
   stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store|examples_llm_serving_batching)$'
   stage "build tsan" ./dev build tsan sanitized_tests

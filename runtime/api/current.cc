@@ -194,6 +194,7 @@ CountedActor find_named_actor(std::string_view name, std::string_view name_space
 void finish_result(Invocation& call, const Encoder& encoded) {
   const auto bytes = encoded.view();
   call.result->insert(call.result->end(), bytes.begin(), bytes.end());
+  if (!encoded.inner_actors().empty()) backend().settle(encoded.inner_actors());
   for (const ObjectHandle& ref : encoded.inner_refs()) {
     backend().retain(ref);
     call.result_refs->push_back(ref);

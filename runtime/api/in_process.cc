@@ -324,6 +324,20 @@ ActorRecord InProcess::find_actor(std::string_view name, std::string_view name_s
   return {actor.id, actor.class_name};
 }
 
+void InProcess::store(std::string_view key, internal::Bytes value) {
+  Lock lock(lock_);
+  check_running();
+  stored_.emplace(key, std::string(reinterpret_cast<const char*>(value.data()), value.size()));
+}
+
+std::optional<std::string> InProcess::load(std::string_view key) {
+  Lock lock(lock_);
+  check_running();
+  const auto found = stored_.find(key);
+  if (found == stored_.end()) return std::nullopt;
+  return found->second;
+}
+
 void InProcess::kill_actor(const ActorId& id) {
   Lock lock(lock_);
   check_running();

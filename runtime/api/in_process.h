@@ -53,6 +53,8 @@ class InProcess final : public internal::Backend {
   void release_actor(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
   void kill_actor(const ActorId& actor) override;
+  void store(std::string_view key, internal::Bytes value) override;
+  std::optional<std::string> load(std::string_view key) override;
   void begin_blocking() override;
   void end_blocking() override;
   std::vector<NodeRecord> nodes() override;
@@ -103,6 +105,7 @@ class InProcess final : public internal::Backend {
   std::map<std::pair<std::string, std::string>, ActorId> names_;    // by namespace and name
   std::deque<std::unique_ptr<Call>> tasks_;                         // their refs are ready
   std::unordered_map<Call*, std::unique_ptr<Call>> waiting_tasks_;  // theirs are not
+  std::map<std::string, std::string, std::less<>> stored_;
   std::vector<std::thread> pool_;
   std::vector<std::thread> finished_;  // threads of actors that have ended
 };

@@ -9,6 +9,7 @@
 #include "runtime/head/actor_directory.h"
 #include "runtime/head/event_log.h"
 #include "runtime/head/job_table.h"
+#include "runtime/head/key_value_table.h"
 #include "runtime/head/node_table.h"
 #include "runtime/head/placement_queue.h"
 #include "runtime/head/records.h"
@@ -25,6 +26,7 @@ struct ClusterState {
   JobTable jobs;
   PlacementQueue queue;
   EventLog events;
+  KeyValueTable key_value;
   std::unordered_map<ActorId, Placed> starting;            // StartActor sent, not yet ALIVE
   std::map<std::pair<NodeId, uint64_t>, Placed> granting;  // Grant sent, not yet answered
 

@@ -44,7 +44,7 @@ void Core::restore(const std::vector<Row>& rows) {
       proto::Register registering;
       if (registering.ParseFromString(row.value)) state.nodes.put(registering, state.now());
     } else if (row.table == "key_value") {
-      key_value.restore(row.key, row.value);
+      state.key_value.restore(row.key, row.value);
     }
   }
   Outcome out;

@@ -27,7 +27,6 @@ class Core {
   Placer placer{state};
   NodeEvents nodes{state, placer};
   ActorRequests actors{state, placer};
-  KeyValueTable key_value;
   NodeStreams streams;
   CommitLine line;
 

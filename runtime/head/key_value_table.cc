@@ -48,6 +48,14 @@ proto::KeyValueReply KeyValueTable::answer(const proto::KeyValue& request, Batch
   return reply;
 }
 
+void KeyValueTable::end_namespace(const std::string& name_space, Batch& write) {
+  const std::string prefix = name_space + '\0';
+  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix);) {
+    write.erase("key_value", at->first);
+    at = values_.erase(at);
+  }
+}
+
 void KeyValueTable::apply(const proto::KeyValue& request) {
   if (request.op() == proto::KeyValue::PUT) values_[full_key(request)] = request.value();
   if (request.op() == proto::KeyValue::DELETE) values_.erase(full_key(request));

@@ -6,10 +6,15 @@
 #include <string>
 #include <vector>
 
+#include <rayo/id.h>
+
 #include "runtime/head/control_store.h"
 #include "runtime/proto/worker.pb.h"
 
 namespace rayo::head {
+
+// Where a job's own values stand (ToRaylet.key_value.namespace); they end with it.
+inline std::string job_namespace(const JobId& job) { return "job:" + job.hex(); }
 
 class KeyValueTable {
  public:
@@ -17,6 +22,8 @@ class KeyValueTable {
   // it. A PUT that finds the key and may not overwrite answers found = true and changes nothing.
   proto::KeyValueReply answer(const proto::KeyValue& request, Batch& write) const;
   void apply(const proto::KeyValue& request);
+  // Forgets what stands under a namespace whose owner has ended.
+  void end_namespace(const std::string& name_space, Batch& write);
   void restore(const std::string& key, std::string value) { values_[key] = std::move(value); }
 
  private:

@@ -167,6 +167,7 @@ void NodeEvents::end_job(JobId id, const proto::DeathRecord& why, Outcome& out) 
   state_.actors.end_job(id, record, changes);
   placer_.settle(std::move(changes), out);
   placer_.job_ended(id, out);
+  state_.key_value.end_namespace(job_namespace(id), out.persist);
   *out.send({}).mutable_job() = *state_.jobs.find(id);
 }
 

@@ -93,12 +93,12 @@ proto::RelayReply Relay::key_value(const proto::KeyValue& request) {
   Outcome out;
   proto::RelayReply reply;
   auto& answer = *reply.mutable_key_value();
-  answer = core_.key_value.answer(request, out.persist);
+  answer = core_.state.key_value.answer(request, out.persist);
   if (out.persist.empty()) return reply;
   if (auto written = core_.line.commit(std::move(out)); !written.ok()) {
     *answer.mutable_failure() = failure(proto::UNAVAILABLE, written);
   } else {
-    core_.key_value.apply(request);
+    core_.state.key_value.apply(request);
   }
   return reply;
 }

@@ -34,6 +34,9 @@ class ActorClient : public CallOwner {
   // Whether one more call may be made; false: the caller waits until it is true, or gives up with Backpressure.
   bool room() const { return outstanding_ + queue_.size() < kWindow; }
   bool dead() const { return state_ == State::kDead; }
+  // The control store knows the actor, so its handles may leave this process. False between spawn and the head's answer.
+  bool registered() const { return registered_; }
+  void set_registered(bool yes) { registered_ = yes; }
   // How often a life of it was seen to end.
   uint32_t lives_ended() const { return lives_ended_; }
   bool idle() const { return outstanding_ == 0 && queue_.empty(); }
@@ -100,6 +103,7 @@ class ActorClient : public CallOwner {
   bool parting_ = false;
   Inner named_;  // of the constructor
   uint32_t lives_ended_ = 0;
+  bool registered_ = true;
   bool ended_ = false;                    // this incarnation, so far as told
   bool for_good_ = false;                 // of last_word_: it does not come back
   std::optional<ErrorRecord> last_word_;  // how it ended, while replies of before may still be in the link

@@ -251,6 +251,7 @@ void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds time
 ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& request) {
   check_size(request);
   Hold hold = enter();
+  await_registered(request.inner_actors);
   ActorClient& client = traffic_.actors().of(actor);
   if (!client.room()) wait_for_room(client);
   ObjectTable& table = traffic_.table();
@@ -268,6 +269,7 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
 ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallRequest& request) {
   check_size(request);
   Hold hold = enter();
+  await_registered(request.inner_actors);
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
   const internal::Function* function = internal::find_function(request.function);
@@ -281,6 +283,7 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
 ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHandle> inner_refs,
                                  std::span<const ActorId> inner_actors) {
   Hold hold = enter();
+  await_registered(inner_actors);
   Inner inner;
   inner.refs.assign(inner_refs.begin(), inner_refs.end());
   for (const ObjectHandle& ref : inner_refs) ObjectTable::retain(slot_of(ref));
@@ -324,6 +327,27 @@ void ClusterBackend::retain(const ObjectHandle& object) {
 void ClusterBackend::release(const ObjectHandle& object) {
   if (fork_.in_child()) return;
   if (traffic_.table().release(slot_of(object))) traffic_.finish_turn_soon();
+}
+
+// A handle must not be looked up by its receiver before the control store has heard of its actor.
+void ClusterBackend::await_registered(std::span<const ActorId> actors) {
+  if (actors.empty()) return;
+  const auto known = [&] {
+    return std::none_of(actors.begin(), actors.end(), [&](const ActorId& actor) {
+      const ActorClient* client = traffic_.actors().find(actor);
+      return client && !client->registered() && !client->dead();
+    });
+  };
+  const base::TimePoint deadline = traffic_.clock().now() + kControlTimeout;
+  if (in_call() ? drive_nested(nullptr, known, deadline) : drive(known, deadline, kNoPeer)) return;
+  throw_error(error_record(ErrorKind::kUnavailable,
+                           "the cluster has not taken up an actor whose handle is to be passed on",
+                           "`rayo status` shows whether the head answers"));
+}
+
+void ClusterBackend::settle(std::span<const ActorId> actors) {
+  Hold hold = enter();
+  await_registered(actors);
 }
 
 void ClusterBackend::retain_actor(const ActorId& actor) {
@@ -377,6 +401,7 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
                               const CallRequest& constructor) {
   check_size(constructor);
   Hold hold = enter();
+  await_registered(constructor.inner_actors);
   const auto minted = base::random_id<ActorId>();
   proto::ToRaylet message;
   *message.mutable_create_actor()->mutable_spec() = spec_of(options, class_name, constructor);
@@ -395,9 +420,11 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
   traffic_.references().retain_actor(minted);
   if (options.name.empty()) {
     // Nobody else can refuse it a name: what goes wrong is told by its calls.
+    client.set_registered(false);
     traffic_.raylet().request(message, [this, minted](RayletLink::Answer answer, std::vector<base::Fd>&) {
       ActorClient* created = traffic_.actors().find(minted);
       if (!created) return;
+      created->set_registered(true);
       if (!answer.ok()) return created->on_failure(record_of(answer.status()));
       if (const proto::Failure* failure = failure_in(*answer)) return created->on_failure(record_of(*failure));
       created->on_info(answer->actor_reply().actor());  // who creates also watches
@@ -450,6 +477,29 @@ void ClusterBackend::kill_actor(const ActorId& actor) {
   // The raylet has asked its process to end; a call made after kill() must not meet it alive.
   auto ended = [&] { return client.dead() || client.lives_ended() != lives; };
   (void)drive(ended, traffic_.clock().now() + kKillTimeout, kNoPeer);
+}
+
+proto::ToRaylet ClusterBackend::key_value(proto::KeyValue::Op op, std::string_view key) const {
+  proto::ToRaylet message;
+  message.mutable_key_value()->set_op(op);
+  message.mutable_key_value()->set_namespace_(
+      base::cat("job:", self_.context.job.hex()));  // the head ends it with the job
+  message.mutable_key_value()->set_key(std::string(key));
+  return message;
+}
+
+void ClusterBackend::store(std::string_view key, internal::Bytes value) {
+  Hold hold = enter();
+  proto::ToRaylet message = key_value(proto::KeyValue::PUT, key);
+  message.mutable_key_value()->set_value(value.data(), value.size());
+  (void)ask(message, kControlTimeout);
+}
+
+std::optional<std::string> ClusterBackend::load(std::string_view key) {
+  Hold hold = enter();
+  proto::ToWorker answer = ask(key_value(proto::KeyValue::GET, key), kControlTimeout);
+  if (!answer.key_value_reply().found()) return std::nullopt;
+  return std::move(*answer.mutable_key_value_reply()->mutable_value());
 }
 
 std::vector<NodeRecord> ClusterBackend::nodes() {

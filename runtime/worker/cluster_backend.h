@@ -44,12 +44,15 @@ class ClusterBackend : public internal::Backend {
   internal::ObjectHandle adopt(const ObjectId& id) override;
   void retain(const internal::ObjectHandle& object) override;
   void release(const internal::ObjectHandle& object) override;
+  void settle(std::span<const ActorId> actors) override;
   void retain_actor(const ActorId& actor) override;
   void release_actor(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
   void kill_actor(const ActorId& actor) override;
   void begin_blocking() override;
   void end_blocking() override;
+  void store(std::string_view key, internal::Bytes value) override;
+  std::optional<std::string> load(std::string_view key) override;
   std::vector<NodeRecord> nodes() override;
   ContextRecord context() override;
 
@@ -69,6 +72,8 @@ class ClusterBackend : public internal::Backend {
   proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name,
                            const internal::CallRequest& constructor);
   // The raylet's answer, or its failure thrown.
+  void await_registered(std::span<const ActorId> actors);
+  proto::ToRaylet key_value(proto::KeyValue::Op op, std::string_view key) const;
   proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout);
   [[noreturn]] void refuse_closed() const;
 

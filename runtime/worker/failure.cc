@@ -68,6 +68,7 @@ ErrorRecord record_of(const proto::Failure& failure) {
   record.next_step = failure.next_step();
   record.remote_type = failure.remote_type();
   record.stack = failure.stack();
+  record.payload = failure.payload();
   if (failure.has_death()) record.death = death_of(failure.death());
   return record;
 }
@@ -110,6 +111,7 @@ proto::Failure failure_of(const ErrorRecord& record) {
   failure.set_next_step(record.next_step);
   failure.set_remote_type(record.remote_type);
   failure.set_stack(record.stack);
+  failure.set_payload(record.payload);
   if (record.death) set_death(failure.mutable_death(), *record.death);
   return failure;
 }

@@ -208,7 +208,7 @@ base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& ta
   return driver;
 }
 
-void serve(const std::vector<std::string>& arguments, Publish publish) {
+void serve(const std::vector<std::string>& arguments, Publish publish, const ForkHooks& hooks) {
   auto process = ProcessId::from_hex(variable(worker_environment::kProcess));
   if (!process)
     give_up(base::failed(absl::StatusCode::kInvalidArgument,
@@ -217,7 +217,7 @@ void serve(const std::vector<std::string>& arguments, Publish publish) {
   if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
     serve_on(std::move(raylet), *process, arguments, publish);
   or_give_up(say_hello(raylet, make_hello(proto::ZYGOTE, *process, arguments), nullptr));
-  Forked child = run_zygote(std::move(raylet));
+  Forked child = run_zygote(std::move(raylet), hooks);
   serve_on(std::move(child.raylet), child.process, arguments, publish);
 }
 

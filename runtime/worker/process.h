@@ -18,6 +18,7 @@
 #include <rayo/internal/backend.h>
 
 #include "runtime/base/status.h"
+#include "runtime/worker/zygote.h"
 
 namespace rayo::worker {
 
@@ -57,6 +58,6 @@ class Process {
 // DriverTarget. Before any user code runs (in a zygote: in each child) `publish` is told the backend that
 // internal::backend() must answer. Returns in no case, also not in the children that a zygote forks.
 using Publish = void (*)(internal::Backend& backend);
-[[noreturn]] void serve(const std::vector<std::string>& arguments, Publish publish);
+[[noreturn]] void serve(const std::vector<std::string>& arguments, Publish publish, const ForkHooks& hooks = {});
 
 }  // namespace rayo::worker

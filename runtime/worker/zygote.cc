@@ -64,7 +64,7 @@ void tell(RayletSocket& raylet, const proto::Fork& fork, pid_t pid, int error) {
 
 }  // namespace
 
-Forked run_zygote(RayletSocket raylet) {
+Forked run_zygote(RayletSocket raylet, const ForkHooks& hooks) {
   // The first use of OpenSSL reads its configuration and fills its tables, which takes longer than the fork: once here
   // and not in each worker.
   (void)rpc::LinkKeys::of_data({});
@@ -78,12 +78,16 @@ Forked run_zygote(RayletSocket raylet) {
       continue;
     }
     std::fflush(nullptr);
+    if (hooks.before) hooks.before();
     const pid_t pid = fork_for_parent();
+    const int error = errno;
     if (pid == 0) {
       become_worker(fork, frame->fds);
+      if (hooks.in_child) hooks.in_child();
       return {id_of<ProcessId>(fork.process()), RayletSocket(std::move(frame->fds[0]))};
     }
-    tell(raylet, fork, pid, errno);
+    if (hooks.in_parent) hooks.in_parent();
+    tell(raylet, fork, pid, error);
   }
 }
 

@@ -82,6 +82,7 @@ struct ErrorRecord {
   std::string next_step{};    // empty where nobody can do anything
   std::string remote_type{};  // of kTask: the type that was thrown, as C++ (or Python) spells it
   std::string stack{};        // of kTask: the place that threw, one frame a line
+  std::string payload{};      // of kTask: the exception itself where its language can carry it (Python: a pickle)
   std::optional<DeathRecord> death{};
 };
 

@@ -181,6 +181,12 @@ TEST_F(ApiTest, RefsAndHandlesTravelInsideValues) {
   EXPECT_EQ(rayo::remote<sum>(rayo::put(std::vector<int64_t>{1, 2, 3})).get(), 6);
 }
 
+// If it fails, a handle that is passed on right after spawn reaches its receiver before the control store knows the actor,
+// which is then told that there is no such actor.
+TEST_F(ApiTest, AHandleMayBePassedOnAtOnce) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(rayo::remote<count_with>(rayo::spawn<Counter>(), 5).get(), 5);
+}
+
 TEST_F(ApiTest, WaitTellsReadyFromPending) {
   std::vector<rayo::ObjectRef<int>> refs{rayo::remote<slow>(300), rayo::put(1), rayo::put(2)};
   auto [ready, pending] = rayo::wait(refs, 2);

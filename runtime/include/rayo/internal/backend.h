@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -87,9 +88,18 @@ class Backend {
   virtual void retain_actor(const ActorId& actor) = 0;
   virtual void release_actor(const ActorId& actor) = 0;
 
+  // Before handles of these actors leave this process inside a result: waits until the cluster knows actors that were
+  // spawned a moment ago. call, submit, put and spawn do so by themselves.
+  virtual void settle(std::span<const ActorId>) {}
+
   // Invalid where no such actor lives.
   virtual ActorRecord find_actor(std::string_view name, std::string_view name_space) = 0;
   virtual void kill_actor(const ActorId& actor) = 0;
+
+  // Small values of this job by key, kept by the cluster until the job ends: the functions and classes of a language
+  // whose programs are not shipped as executables. store throws Invalid for one over 1 MiB; storing again changes nothing.
+  virtual void store(std::string_view key, Bytes value) = 0;
+  virtual std::optional<std::string> load(std::string_view key) = 0;
 
   // Around code of the user that blocks outside of Rayo (rayo::blocking): the lease's CPU is lent meanwhile.
   virtual void begin_blocking() {}

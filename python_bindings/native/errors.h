@@ -1,0 +1,20 @@
+// Errors between the two languages. What a Python function raised travels in its ErrorRecord: the type's name, the
+// traceback's text, and in `payload` the exception itself, pickled by rayo.exceptions.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <rayo/error.h>
+
+namespace rayo::python {
+
+namespace py = pybind11;
+
+// The TaskError for what `error` holds; the GIL is held. Errors of Rayo that passed through the user's code keep theirs.
+[[noreturn]] void throw_remote(const std::string& what, py::error_already_set& error);
+
+// The exception of rayo.exceptions for a record; the GIL is held.
+py::object exception_of(const ErrorRecord& record);
+[[noreturn]] void raise(const ErrorRecord& record);
+
+}  // namespace rayo::python

@@ -1,0 +1,154 @@
+"""Actors: classes made remote, their handles and methods."""
+
+import inspect
+
+from rayo import _native, _serialization
+from rayo._objects import _require_session
+from rayo._remote import Exported, native_options, split, strategy_options
+
+# Options of an actor: Ray's name -> ours; None: accepted and without effect here.
+_ACTOR_OPTIONS = {
+    "num_cpus": "num_cpus",
+    "num_gpus": "num_gpus",
+    "memory": "memory",
+    "resources": "resources",
+    "label_selector": "labels",
+    "name": "name",
+    "namespace": "namespace",
+    "get_if_exists": "get_if_exists",
+    "max_restarts": "max_restarts",
+    "max_task_retries": None,
+    "max_pending_calls": None,
+    "scheduling_strategy": None,
+    "runtime_env": None,
+}
+
+
+def method(*, num_returns=1):
+    """Options of one method of an actor class: @ray.method(num_returns=2)."""
+
+    def mark(function):
+        function._rayo_num_returns = num_returns
+        return function
+
+    return mark
+
+
+class ActorClass:
+    """A class whose instances are actors: C.remote(...) makes one and answers its ActorHandle."""
+
+    def __init__(self, cls, options=None, exported=None):
+        self._class = cls
+        self._exported = exported or Exported(cls)
+        self._options = dict(options or {})
+        self._native = native_options(self._options, _ACTOR_OPTIONS, "an actor")
+        self._native.update(strategy_options(self._options.get("scheduling_strategy")))
+        self.__name__ = cls.__name__
+        self.__qualname__ = cls.__qualname__
+        self.__doc__ = cls.__doc__
+        self.__module__ = cls.__module__
+
+    def __call__(self, *args, **kwargs):
+        name = self._class.__name__
+        raise TypeError(f"{name} is an actor class: make one with {name}.remote(...)")
+
+    def remote(self, *args, **kwargs):
+        """Makes an actor; the arguments are the constructor's."""
+        _require_session()
+        actor = _native.spawn(self._exported.key(), self._class.__name__, args, kwargs, self._native)
+        return ActorHandle(actor, self._class.__name__, methods_of(self._class))
+
+    def options(self, **options):
+        """The same class with other options: Counter.options(name="hits").remote()."""
+        return ActorClass(self._class, {**self._options, **options}, self._exported)
+
+    def __reduce__(self):
+        return (ActorClass, (self._class, self._options))
+
+
+def methods_of(cls):
+    """{name: num_returns} of what a handle may call."""
+    found = {}
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+        if inspect.isroutine(function) and (not name.startswith("__") or name == "__call__"):
+            found[name] = getattr(function, "_rayo_num_returns", 1)
+    return found
+
+
+class ActorMethod:
+    """One method of one actor: handle.add.remote(3)."""
+
+    __slots__ = ("_handle", "_name", "_num_returns")
+
+    def __init__(self, handle, name, num_returns):
+        self._handle = handle
+        self._name = name
+        self._num_returns = num_returns
+
+    def remote(self, *args, **kwargs):
+        """Calls the method; calls of one process to one actor start in the order they were made."""
+        ref = _native.call(self._handle._actor, self._name, args, kwargs)
+        return ref if self._num_returns == 1 else split(ref, self._num_returns)
+
+    def options(self, *, num_returns=None, **others):
+        native_options(others, {"name": None, "max_task_retries": None}, "a method")
+        return ActorMethod(self._handle, self._name, num_returns or self._num_returns)
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self._name} is an actor's method: call it with .{self._name}.remote(...)")
+
+
+class ActorHandle:
+    """A counted handle of an actor; it may be an argument or stand inside a value. The actor ends after its last handle
+    and its calls, at kill(), or with the program that made it."""
+
+    def __init__(self, actor, class_name, methods):
+        self._actor = actor
+        self._class_name = class_name
+        self._methods = methods
+
+    def __getattr__(self, name):
+        if name.startswith("_") and name != "__call__" and name not in self.__dict__.get("_methods", ()):
+            raise AttributeError(name)
+        methods = self._methods
+        if methods and name not in methods:
+            raise AttributeError(f"actor class {self._class_name!r} has no method {name!r}")
+        return ActorMethod(self, name, methods.get(name, 1))
+
+    @property
+    def _actor_id(self):
+        return self._actor.hex()
+
+    def __repr__(self):
+        return f"Actor({self._class_name}, {self._actor.hex()})"
+
+    def __eq__(self, other):
+        return isinstance(other, ActorHandle) and self._actor.binary() == other._actor.binary()
+
+    def __hash__(self):
+        return hash(self._actor.binary())
+
+    def __reduce__(self):
+        binary = self._actor.binary()
+        _serialization.noted("an ActorHandle").actors.append(binary)
+        return (_restore, (binary, self._class_name, self._methods))
+
+
+def _restore(binary, class_name, methods):
+    return ActorHandle(_native.Actor.adopt(binary), class_name, methods)
+
+
+def get_actor(name, namespace=None):
+    """The living actor of that name; ValueError where there is none."""
+    _require_session()
+    actor, class_name = _native.find_actor(name, namespace or "")
+    return ActorHandle(actor, class_name, {})
+
+
+def kill(actor, *, no_restart=True):
+    """Ends an actor now: running and waiting calls raise ActorDiedError."""
+    if not isinstance(actor, ActorHandle):
+        raise TypeError(f"kill takes an ActorHandle, not {type(actor).__name__}")
+    _native.kill_actor(actor._actor)

@@ -1,0 +1,141 @@
+"""Values to pickles and back, called by the native part (python_bindings/native/value.h has the layout).
+
+An ObjectRef or ActorHandle inside a value notes itself while it is pickled, so that what it names lives as long as the
+value. Large buffers (NumPy arrays, bytes-like objects of pickle protocol 5) stay out of the pickle.
+"""
+
+import io
+import pickle
+import threading
+
+import cloudpickle
+
+from rayo import _native
+
+# A buffer below this is copied into the pickle: a view of its own costs more than it saves.
+_SMALLEST_BUFFER = 100 * 1024
+
+_local = threading.local()
+
+
+class _Noted:
+    """What the value that this thread is pickling refers to."""
+
+    def __init__(self):
+        self.refs = []
+        self.actors = []
+
+
+def noted(what):
+    """The current value's notes, for __reduce__; TypeError where no value of Rayo is being pickled."""
+    notes = getattr(_local, "notes", None)
+    if notes is None:
+        raise TypeError(
+            f"{what} can be pickled only inside a value that Rayo carries: an argument, a result, or put(). "
+            "Elsewhere nothing would keep it alive."
+        )
+    return notes
+
+
+class Placeholder:
+    """Stands for the ref of that index among a call's arguments."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index):
+        self.index = index
+
+    def __reduce__(self):
+        return (Placeholder, (self.index,))
+
+
+def dumps(value):
+    """(pickle, buffers, refs, actor ids)."""
+    buffers = []
+
+    def take(buffer):
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous: goes into the pickle
+            return True
+        if raw.nbytes < _SMALLEST_BUFFER:
+            return True
+        buffers.append(raw)
+        return False
+
+    outer = getattr(_local, "notes", None)
+    notes = _local.notes = _Noted()
+    try:
+        file = io.BytesIO()
+        cloudpickle.Pickler(file, protocol=5, buffer_callback=take).dump(value)
+    except Exception as error:
+        _explain(value, error)
+        raise
+    finally:
+        _local.notes = outer
+    return file.getbuffer(), buffers, notes.refs, notes.actors
+
+
+def loads(data, buffers):
+    return pickle.loads(data, buffers=buffers)
+
+
+def view(owner, begin, size):
+    """Read-only memory inside of a value; `owner` is its ref."""
+    return memoryview(_native.Block(owner, begin, size))
+
+
+def pack(args, kwargs):
+    """The arguments of a call with a Placeholder for each ref, numbered as the native part numbers them."""
+    index = 0
+    placed = []
+    for value in args:
+        if isinstance(value, _native.ObjectRef):
+            value, index = Placeholder(index), index + 1
+        placed.append(value)
+    named = {}
+    for key, value in kwargs.items():
+        if isinstance(value, _native.ObjectRef):
+            value, index = Placeholder(index), index + 1
+        named[key] = value
+    return (tuple(placed), named)
+
+
+def _explain(value, error):
+    """Adds to `error` which part of the value cannot be pickled: cloudpickle names the type alone."""
+    path = _find_unpicklable(value, type(value).__name__, 4, set())
+    if path:
+        error.add_note(f"It cannot be pickled because of {path}.")
+
+
+def _parts(value):
+    if isinstance(value, dict):
+        return [(f"[{key!r}]", part) for key, part in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [(f"[{i}]", part) for i, part in enumerate(value)]
+    parts = [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items() if not isinstance(value, type)]
+    closure = getattr(value, "__closure__", None)
+    if closure:
+        for name, cell in zip(value.__code__.co_freevars, closure):
+            try:
+                parts.append((f" (closure variable {name!r})", cell.cell_contents))
+            except ValueError:
+                pass
+    if hasattr(value, "__code__"):
+        for name in value.__code__.co_names:
+            if name in value.__globals__:
+                parts.append((f" (global {name!r})", value.__globals__[name]))
+    return parts
+
+
+def _find_unpicklable(value, path, depth, seen):
+    if depth == 0 or id(value) in seen:
+        return None
+    seen.add(id(value))
+    for suffix, part in _parts(value):
+        try:
+            _local.notes = _Noted()
+            cloudpickle.dumps(part)
+        except Exception:
+            return _find_unpicklable(part, path + suffix, depth - 1, seen) or f"{path}{suffix}, a {type(part).__name__}"
+    return None

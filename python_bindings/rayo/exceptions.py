@@ -1,0 +1,201 @@
+"""What Rayo raises, under Ray's names. All are RayError.
+
+What a task or method raised arrives as RayTaskError; where the type allows it, the exception is an instance of that type
+too, so `except ValueError:` works on this side.
+"""
+
+import os
+import traceback
+
+
+class RayError(Exception):
+    """Base of all errors. `next_step` is what to do about it, or empty; `death` the record of what died, or None."""
+
+    next_step = ""
+    death = None
+
+    def __str__(self):
+        text = super().__str__()
+        return f"{text}\ntry: {self.next_step}" if self.next_step else text
+
+
+class RayTaskError(RayError):
+    """The user's code raised in a task, a method or a constructor. `cause` is what it raised, where it could travel;
+    `remote_type` names its type, `remote_traceback` where it was raised."""
+
+    cause = None
+    remote_type = ""
+    remote_traceback = ""
+
+    def __str__(self):
+        text = super().__str__()
+        return f"{text}\n\n{self.remote_traceback.rstrip()}" if self.remote_traceback else text
+
+
+class WorkerCrashedError(RayError):
+    """The process that ran a task ended; `death` says how."""
+
+
+class RayActorError(RayError):
+    """The actor cannot answer."""
+
+
+class ActorDiedError(RayActorError):
+    """The actor is dead and does not come back; `death` says how it ended."""
+
+
+class ActorUnavailableError(RayActorError):
+    """The actor cannot be reached at the moment."""
+
+
+class ActorUnschedulableError(RayError):
+    """No living node could ever hold the actor: the text names why, node by node."""
+
+
+class TaskUnschedulableError(RayError):
+    """No living node could ever hold the task."""
+
+
+class TaskCancelledError(RayError):
+    """The task was cancelled."""
+
+
+class GetTimeoutError(RayError, TimeoutError):
+    """The value was not there in time."""
+
+
+class ObjectLostError(RayError):
+    """No copy of the value is left and it cannot be made again."""
+
+
+class OutOfMemoryError(RayError):
+    """The process was ended for lack of memory."""
+
+
+class ObjectStoreFullError(RayError):
+    """A value fits no arena."""
+
+
+class PendingCallsLimitExceeded(RayError):
+    """More calls are on their way to one actor than it takes."""
+
+
+class RaySystemError(RayError):
+    """Something is wrong with the cluster itself."""
+
+
+class RuntimeEnvSetupError(RayError):
+    """What a job asked for its workers could not be set up."""
+
+
+class CrossLanguageError(RayError):
+    """A value or call does not fit between two languages."""
+
+
+class DeadlockError(RayError):
+    """The call would wait for itself: the text names the cycle."""
+
+
+# By ErrorKind of <rayo/error.h>.
+_BY_KIND = {
+    0: RaySystemError,
+    1: RayTaskError,
+    2: WorkerCrashedError,
+    3: ActorDiedError,
+    4: ObjectLostError,
+    5: OutOfMemoryError,
+    6: ActorUnschedulableError,
+    7: TaskCancelledError,
+    8: GetTimeoutError,
+    9: RaySystemError,
+    10: PendingCallsLimitExceeded,
+    11: DeadlockError,
+    12: CrossLanguageError,
+    13: ValueError,
+}
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_duals = {}
+
+
+def _dual_of(cause_type):
+    """A class that is RayTaskError and the user's type, made once a type; None where that type does not allow it."""
+    if cause_type not in _duals:
+        dual = None
+        if not issubclass(cause_type, (RayTaskError, KeyboardInterrupt, SystemExit, GeneratorExit)):
+            try:
+                dual = type(
+                    f"RayTaskError({cause_type.__name__})",
+                    (RayTaskError, cause_type),
+                    {"__init__": lambda self, *_: None, "__module__": __name__, "__str__": RayTaskError.__str__},
+                )
+            except TypeError:  # layouts that do not go together
+                dual = None
+        _duals[cause_type] = dual
+    return _duals[cause_type]
+
+
+def _task_error(text, payload):
+    cause = _load_cause(payload)
+    if isinstance(cause, RayTaskError):  # raised further on, and passed through
+        return cause
+    if cause is not None and (dual := _dual_of(type(cause))) is not None:
+        try:
+            error = BaseException.__new__(dual, *cause.args)
+            error.__dict__.update(cause.__dict__)
+        except Exception:
+            error = RayTaskError(text)
+        else:
+            error.args = (text,)
+    else:
+        error = RayTaskError(text)
+    error.cause = cause
+    return error
+
+
+def _load_cause(payload):
+    if not payload:
+        return None
+    import pickle
+
+    try:
+        return pickle.loads(payload)
+    except Exception:  # its module is not here: the text has to do
+        return None
+
+
+def _of(kind, text, next_step, remote_type, stack, payload, death):
+    """The exception for an ErrorRecord; called by the native part."""
+    if kind == 1:
+        error = _task_error(text, payload)
+        if not error.remote_traceback:
+            error.remote_traceback = stack
+            error.remote_type = remote_type
+    else:
+        error = _BY_KIND.get(kind, RaySystemError)(text)
+    if isinstance(error, RayError):
+        error.next_step = next_step
+        error.death = death
+    elif next_step:
+        error.add_note(f"try: {next_step}")
+    return error
+
+
+def _user_frames(error):
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
+    return "".join(traceback.format_list(frames))
+
+
+def _describe(error):
+    """(type, one line, traceback, pickled exception) of what user code raised; called by the native part in a worker."""
+    import cloudpickle
+
+    type_name = type(error).__name__
+    frames = _user_frames(error)
+    lines = "".join(traceback.format_exception_only(type(error), error))
+    text = f"Traceback (most recent call last):\n{frames}{lines}" if frames else lines
+    try:
+        payload = cloudpickle.dumps(error)
+    except Exception:  # what does not pickle is told as text
+        payload = b""
+    return type_name, str(error).split("\n", 1)[0], text, payload

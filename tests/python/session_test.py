@@ -1,0 +1,141 @@
+"""init and shutdown, programs of their own, Ctrl-C, output of workers."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture()
+def script(home, tmp_path):
+    """Runs a script in a process of its own, on a cluster of its own."""
+
+    def run(text, wait=True, **extra):
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(text))
+        environment = {**os.environ, "PYTHONPATH": str(_ROOT / "build" / "release" / "python"), **extra}
+        process = subprocess.Popen([sys.executable, path], env=environment, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, cwd=tmp_path)
+        if not wait:
+            return process
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    return run
+
+
+def test_a_script_needs_no_init_and_a_second_init_works(script):
+    code, out, err = script("""
+        import rayo as ray
+
+        @ray.remote
+        def one():
+            return 1
+
+        print(ray.get(one.remote()), ray.is_initialized())
+        ray.shutdown()
+        print(ray.is_initialized())
+        with ray.init(num_cpus=2):
+            print(ray.get(one.remote()), ray.cluster_resources()["CPU"])
+    """)
+    assert (code, out) == (0, "1 True\nFalse\n1 2.0\n"), err
+
+
+def test_init_twice_is_an_error_that_names_both_ways_out(script):
+    code, out, err = script("""
+        import rayo
+        rayo.init(num_cpus=1)
+        rayo.init(ignore_reinit_error=True)
+        try:
+            rayo.init()
+        except RuntimeError as error:
+            print(error)
+    """)
+    assert code == 0 and "shutdown()" in out and "ignore_reinit_error" in out, err
+
+
+def test_a_module_beside_the_script_arrives(script, tmp_path):
+    (tmp_path / "helper_module.py").write_text("def triple(x):\n    return 3 * x\n")
+    code, out, err = script("""
+        import rayo as ray
+        import helper_module
+
+        print(ray.get(ray.remote(helper_module.triple).remote(5)))
+    """)
+    assert (code, out) == (0, "15\n"), err
+
+
+def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
+    code, out, err = script("""
+        import time
+        import rayo as ray
+
+        @ray.remote
+        class Talker:
+            def talk(self):
+                print("good morning")
+
+        talker = Talker.remote()
+        ray.get(talker.talk.remote())
+        time.sleep(1)
+    """)
+    assert code == 0, err
+    assert "(Talker pid=" in out + err and "good morning" in out + err
+
+
+def test_environment_variables_of_the_runtime_env_reach_workers_only(script):
+    code, out, err = script("""
+        import os
+        import rayo as ray
+
+        ray.init(runtime_env={"env_vars": {"MODE": "fast"}})
+
+        @ray.remote
+        def mode():
+            return os.environ.get("MODE")
+
+        print(ray.get(mode.remote()), os.environ.get("MODE"))
+    """)
+    assert (code, out) == (0, "fast None\n"), err
+
+
+def test_ctrl_c_ends_a_get_at_once(script):
+    process = script("""
+        import time
+        import rayo as ray
+
+        @ray.remote
+        def sleep():
+            time.sleep(60)
+
+        ref = sleep.remote()
+        print("waiting", flush=True)
+        try:
+            ray.get(ref)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """, wait=False)
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.2)  # into get: nothing outside shows that it waits
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert "interrupted" in out, err
+    assert time.monotonic() - begin < 5
+
+
+def test_importing_is_quick(home):
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT / "build" / "release" / "python")}
+    spans = []
+    for _ in range(5):
+        begin = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import rayo"], env=environment, check=True)
+        spans.append(time.monotonic() - begin)
+    assert min(spans) < 0.5  # bench/ has the budget; this notices an import that grows by an order
