@@ -232,8 +232,10 @@ void ActorDirectory::reconcile(NodeId node, const std::vector<proto::ActorInfo>&
   }
 }
 
-void ActorDirectory::died(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, int64_t now_us,
+void ActorDirectory::died(Actor& actor, proto::DeathRecord why, const proto::Failure* failure, int64_t now_us,
                           ActorChanges& changes) {
+  why.set_incarnation(actor.info.incarnation());
+  if (why.pid() == 0) why.set_pid(actor.info.pid());  // a node's death names no process
   bool was_alive = actor.info.state() == proto::ALIVE;
   // A constructor cut short by the loss of its node runs elsewhere, uncounted: nobody has seen this incarnation.
   bool again = !was_alive && (why.kind() == proto::NODE_LOST || why.kind() == proto::STOPPED);
@@ -290,6 +292,7 @@ void ActorDirectory::end(ActorId id, const proto::DeathRecord& why, const proto:
   auto record = why;
   if (actor->node) rpc::to_proto(actor->node, record.mutable_node());
   record.set_pid(actor->info.pid());
+  record.set_incarnation(actor->info.incarnation());
   bury(*actor, record, failure, changes);
 }
 

@@ -106,8 +106,7 @@ class ActorDirectory {
  private:
   Actor* get(ActorId id);
   void set_state(Actor& actor, proto::ActorState state, int64_t now_us);
-  void died(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, int64_t now_us,
-            ActorChanges& changes);
+  void died(Actor& actor, proto::DeathRecord why, const proto::Failure* failure, int64_t now_us, ActorChanges& changes);
   void bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes);
   void forget_oldest(ActorChanges& changes);
   void without_handles(Actor& actor, int64_t now_us, ActorChanges& changes);

@@ -111,6 +111,7 @@ bool ActorHost::construct(ActorId actor, uint32_t incarnation, const proto::Star
   if (process) {
     process->what = base::cat("actor ", request.spec().class_name());
     process->actor = actor;
+    process->incarnation = incarnation;
     hosted->info.set_pid(process->pid);
   }
   *hosted->info.mutable_address() = leases_.address_of(worker);
@@ -196,6 +197,7 @@ void ActorHost::fail(ActorId actor, uint32_t incarnation, proto::Failure failure
     death.set_pid(hosted->info.pid());
     death.set_text(failure.text());
   }
+  death.set_incarnation(incarnation);
   *hosted->info.mutable_failure() = std::move(failure);
   hosted->info.clear_address();
   table_.end(hosted->lease);

@@ -34,6 +34,7 @@ struct LocalProcess {
   base::WallTime started{};
   std::string what;           // "actor Counter", "task half", a driver's program
   ActorId actor;              // hosts it
+  uint32_t incarnation = 0;   // of that actor
   FrameWire* wire = nullptr;  // the session's; null before hello and after the connection has ended
   bool remote = false;        // a driver on another machine: no descriptors, no rings
   rpc::DoorbellFds doorbell_fds;

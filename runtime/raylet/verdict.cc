@@ -62,6 +62,7 @@ proto::DeathRecord explain(const ProcessEnd& end, const EndContext& context) {
   record.set_signal(end.exited ? 0 : end.signal);
   record.set_core_dumped(end.core_dumped);
   record.set_rss_peak_bytes(end.rss_peak_bytes);
+  record.set_incarnation(context.incarnation);
   record.set_text(sentence(record.kind(), end, context));
   for (const auto& line : context.last_lines) record.add_last_log_lines(line);
   return record;

@@ -30,6 +30,7 @@ struct EndContext {
   proto::DeathKind asked = proto::DEATH_UNSPECIFIED;  // KILLED, STOPPED, DRIVER_GONE, OUT_OF_SCOPE ...: we ended it
   std::string asked_text;                             // the reason in words; may be empty
   bool reached_init = true;                           // said hello
+  uint32_t incarnation = 0;                           // of the actor that it hosted
   int64_t oom_kills = 0;                              // of the cgroup since the process began
   std::vector<std::string> last_lines;
   base::WallTime at{};

@@ -220,6 +220,7 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   context.asked = child.asked.kind;
   context.asked_text = child.asked.text;
   context.reached_init = child.said_hello;
+  context.incarnation = entry ? entry->incarnation : 0;
   context.oom_kills = oom_kills() - child.oom_before;
   context.last_lines = logs_.tail(process);
   logs_.ended(process);

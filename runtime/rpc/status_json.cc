@@ -113,6 +113,7 @@ json::value death_json(const proto::DeathRecord& death) {
       {"signal", death.signal()},
       {"core_dumped", death.core_dumped()},
       {"rss_peak_bytes", death.rss_peak_bytes()},
+      {"incarnation", death.incarnation()},
       {"text", death.text()},
       {"last_log_lines", array_of(death.last_log_lines(), [](const std::string& line) { return json::value(line); })}};
 }

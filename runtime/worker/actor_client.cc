@@ -192,7 +192,10 @@ void ActorClient::link_lost() {
 
 // Whether it is dead or to be restarted the next ActorInfo says; calls that were never sent wait for it.
 void ActorClient::peer_gone(const proto::DeathRecord& death) {
-  if (state_ != State::kDead) end_life(actor_died(who(), death), false);
+  if (state_ == State::kDead) return;
+  ErrorRecord why = actor_died(who(), death);
+  why.death->incarnation = incarnation_;
+  end_life(std::move(why), false);
 }
 
 void ActorClient::on_deadline(base::TimePoint now) {

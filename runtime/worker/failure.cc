@@ -16,6 +16,7 @@ DeathRecord death_of(const proto::DeathRecord& death) {
   record.signal = death.signal();
   record.core_dumped = death.core_dumped();
   record.rss_peak_bytes = death.rss_peak_bytes();
+  record.incarnation = death.incarnation();
   record.text = death.text();
   record.last_log_lines.assign(death.last_log_lines().begin(), death.last_log_lines().end());
   return record;
@@ -32,6 +33,7 @@ void set_death(proto::DeathRecord* out, const DeathRecord& death) {
   out->set_signal(death.signal);
   out->set_core_dumped(death.core_dumped);
   out->set_rss_peak_bytes(death.rss_peak_bytes);
+  out->set_incarnation(death.incarnation);
   out->set_text(death.text);
   for (const std::string& line : death.last_log_lines) out->add_last_log_lines(line);
 }

@@ -53,6 +53,7 @@ struct DeathRecord {
   int signal = 0;
   bool core_dumped = false;
   int64_t rss_peak_bytes = 0;
+  uint32_t incarnation = 0;                   // of the actor that ended; 0: it was none
   std::string text{};                         // one sentence
   std::vector<std::string> last_log_lines{};  // at most 20, oldest first
 };
