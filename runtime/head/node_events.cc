@@ -131,10 +131,7 @@ void NodeEvents::leave(NodeId node, const std::string& reason, Outcome& out) {
 
 void NodeEvents::settle_death(NodeId node, const proto::NodeInfo& info, const proto::DeathRecord& why, Outcome& out) {
   state_.events.add(state_.now_us(), why.kind() == proto::STOPPED ? "info" : "error", why.text());
-  auto& told = *out.send({}).mutable_node();
-  told = info;
-  told.set_state(scheduler::name_of(NodeState::kDead));
-  *told.mutable_death() = why;
+  *out.send({}).mutable_node() = dead_node(info, why);
   out.persist.erase("nodes", node.hex());
   for (auto job : state_.jobs.on_node(node)) end_job(job, why, out);
   placer_.node_died(node);

@@ -118,11 +118,7 @@ void NodeTable::set_refused(NodeId id, bool refused) {
 void NodeTable::bury(NodeId id, const proto::DeathRecord& why) {
   auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
-  auto info = std::move(found->second.info);
-  info.set_state(scheduler::name_of(NodeState::kDead));
-  *info.mutable_death() = why;
-  info.clear_free();
-  dead_.push_back(std::move(info));
+  dead_.push_back(dead_node(std::move(found->second.info), why));
   if (dead_.size() > kDeadNodes) dead_.pop_front();
   nodes_.erase(found);
   view_.remove(id);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/rpc/proto_ids.h"
+#include "scheduler/placement.h"
 
 namespace rayo::head {
 
@@ -26,6 +27,17 @@ proto::Failure failure(proto::FailureKind kind, std::string_view text, std::stri
 
 proto::Failure failure(proto::FailureKind kind, const base::Status& error) {
   return failure(kind, base::message(error), base::next_step(error));
+}
+
+proto::NodeInfo dead_node(proto::NodeInfo info, const proto::DeathRecord& why) {
+  info.set_state(scheduler::name_of(scheduler::NodeState::kDead));
+  *info.mutable_death() = why;
+  info.clear_free();
+  info.clear_workers();
+  info.clear_drivers();
+  info.clear_object_store_used_bytes();
+  for (auto& device : *info.mutable_devices()) device.clear_free_units();
+  return info;
 }
 
 std::string short_hex(const proto::Id& id) { return rpc::from_proto<ActorId>(id).hex().substr(0, 8); }

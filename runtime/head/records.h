@@ -20,6 +20,8 @@ proto::DeathRecord death_record(proto::DeathKind kind, NodeId node, std::string_
 proto::Failure failure(proto::FailureKind kind, std::string_view text, std::string_view next_step = {});
 // An error of the world as what its caller gets.
 proto::Failure failure(proto::FailureKind kind, const base::Status& error);
+// A node after its end: nothing is free there, nobody runs there.
+proto::NodeInfo dead_node(proto::NodeInfo info, const proto::DeathRecord& why);
 // "actor Counter 'hits' (4f2a...)"
 std::string actor_text(const proto::ActorSpec& spec);
 // The first 8 digits: what people read and type.

@@ -143,6 +143,7 @@ struct Node::State {
       }
       reporter.changed();
     });
+    processes.on_come([this] { reporter.changed(); });
     jobs.on_end([this](JobId job, const std::string&) { leases.job_gone(job); });
   }
 
@@ -216,6 +217,7 @@ struct Node::State {
     auto made = make_object_service(peers, loop, transfer, arena_bytes(settings, offer));
     RAYO_RETURN_IF_ERROR(made.status());
     objects = std::move(*made);
+    objects->on_used_changed([this] { reporter.changed(); });
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
                                           *objects, nodes, head, requests, output, tasks});
     dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });

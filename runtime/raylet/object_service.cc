@@ -132,6 +132,7 @@ class Service final : public ObjectService {
 
   Arena arena() const override { return arena_ ? Arena{arena_->size_bytes(), arena_->fd()} : Arena{}; }
   int64_t used_bytes() const override { return directory_.used_bytes(); }
+  void on_used_changed(std::function<void()> listener) override { used_changed_ = std::move(listener); }
 
   // ---- other raylets ----
 
@@ -208,6 +209,7 @@ class Service final : public ObjectService {
     for (auto actions = directory_.take_actions(); !actions.empty(); actions = directory_.take_actions()) {
       for (const Action& action : actions) carry_out(action);
     }
+    if (std::exchange(told_used_, used_bytes()) != used_bytes()) used_changed_();
   }
 
   void carry_out(const Action& action) {
@@ -354,6 +356,8 @@ class Service final : public ObjectService {
   std::unordered_map<Ticket, Asker> askers_;
   std::unordered_map<uint64_t, uint64_t> last_number_;  // of each node's HoldObjects
   Ticket last_ticket_ = 0;
+  int64_t told_used_ = 0;
+  std::function<void()> used_changed_ = [] {};
   base::Timer sweep_;
 };
 

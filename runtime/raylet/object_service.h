@@ -66,6 +66,7 @@ class ObjectService {
   };
   virtual Arena arena() const = 0;
   virtual int64_t used_bytes() const = 0;
+  virtual void on_used_changed(std::function<void()> listener) = 0;
 
   // ---- other raylets: `done` may run later, once ----
   virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
@@ -82,7 +83,7 @@ class ObjectService {
 };
 
 // Over object_store::Directory, with large values in the arena and pulled from their holders by `transfer`.
-// `loop` runs its sweep each second. An arena of 0 bytes: large values stay in the messages.
+// `loop` runs its sweep. An arena of 0 bytes: large values stay in the messages.
 class Transfer;
 base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop,
                                                                    Transfer& transfer, int64_t arena_bytes);

@@ -23,7 +23,13 @@ LocalProcess& Processes::add(ProcessId id, proto::ProcessKind kind, JobId job) {
   slot->kind = kind;
   slot->job = job;
   slot->started = base::system_clock().wall();
+  on_come_();
   return *slot;
+}
+
+void Processes::set_kind(LocalProcess& process, proto::ProcessKind kind) {
+  process.kind = kind;
+  on_come_();
 }
 
 LocalProcess* Processes::find(ProcessId id) {

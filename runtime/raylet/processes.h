@@ -49,9 +49,13 @@ class Processes {
   explicit Processes(NodeId node) : node_(node) {}
 
   LocalProcess& add(ProcessId id, proto::ProcessKind kind, JobId job);
+  // A zygote that cannot fork becomes a worker.
+  void set_kind(LocalProcess& process, proto::ProcessKind kind);
   LocalProcess* find(ProcessId id);
   void end(ProcessId id, const proto::DeathRecord& death);
   void on_end(EndListener listener) { listeners_.push_back(std::move(listener)); }
+  // A process is there, or has become of another kind.
+  void on_come(std::function<void()> listener) { on_come_ = std::move(listener); }
   // Of one that has ended not long ago.
   const proto::DeathRecord* death_of(ProcessId id) const;
 
@@ -71,6 +75,7 @@ class Processes {
   std::unordered_map<ProcessId, std::unique_ptr<LocalProcess>> processes_;
   std::deque<proto::WorkerInfo> dead_;  // the last ones
   std::vector<EndListener> listeners_;
+  std::function<void()> on_come_ = [] {};
 };
 
 }  // namespace rayo::raylet

@@ -10,6 +10,7 @@
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
+#include "runtime/raylet/actor_host.h"
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/lease_service.h"
 #include "runtime/raylet/nodes.h"
@@ -108,6 +109,20 @@ base::Status read_log(const CliAnswers& answers, const proto::ReadLogRequest& re
   }
 }
 
+// The actors of this node: all that a raylet knows for itself.
+void show_own_actors(Parts& parts, proto::StatusReply& status) {
+  status.clear_named_actors();
+  int starting = 0, alive = 0;
+  for (auto& actor : parts.actors.running()) {
+    ++(actor.state() == proto::ALIVE ? alive : starting);
+    if (!actor.name().empty()) *status.add_named_actors() = std::move(actor);
+  }
+  status.set_actors_pending(0);
+  status.set_actors_starting(starting);
+  status.set_actors_alive(alive);
+  status.set_actors_restarting(0);
+}
+
 // What the head says; where it does not answer, what this raylet last knew.
 proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::StatusReply& last) {
   auto fresh =
@@ -123,6 +138,7 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::
   status.set_reachable(false);
   status.set_as_of_unix_us(
       std::chrono::duration_cast<std::chrono::microseconds>(parts.head.last_seen().time_since_epoch()).count());
+  show_own_actors(parts, status);
   auto own = answers.own_info();
   double away = base::seconds(base::system_clock().wall() - parts.head.last_seen());
   for (auto& node : parts.nodes.all()) {

@@ -153,7 +153,7 @@ LocalProcess* SessionServer::welcome_driver(FrameWire& wire, const ReceivedFrame
 LocalProcess* SessionServer::welcome_worker(FrameWire& wire, const ReceivedFrame& frame) {
   LocalProcess* process = parts_.processes.find(rpc::from_proto<ProcessId>(frame.message.hello().process()));
   if (process && process->kind != proto::DRIVER && !process->wire) {
-    process->kind = frame.message.hello().kind();  // a zygote that cannot fork says that it is a worker
+    parts_.processes.set_kind(*process, frame.message.hello().kind());
     return process;
   }
   refuse(wire, frame.call_id, invalid("this raylet started no such worker"));

@@ -193,7 +193,7 @@ bool WorkerStarter::hello(ProcessId process, const proto::Hello& hello, pid_t) {
     base::log().info("job {}: {} threads before rayo::init, so each worker is exec'd", child.job.hex(),
                      hello.threads());
     child.zygote = false;
-    if (LocalProcess* entry = processes_.find(process)) entry->kind = proto::WORKER;
+    if (LocalProcess* entry = processes_.find(process)) processes_.set_kind(*entry, proto::WORKER);
     listener_.adopted(process, child.job);
   }
   changed_.notify_all();
