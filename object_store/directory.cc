@@ -44,6 +44,8 @@ void Directory::process_died(ProcessKey process, const proto::DeathRecord& recor
     if (entry.writer == process && entry.extent && !entry.is_sealed) abort(process, object);
     std::erase_if(entry.waiters, [&](const Waiter& waiter) { return waiter.process == process; });
     entry.pins.erase(process);
+    if (record.kind() == proto::DRIVER_GONE && (object.process == process || entry.holders.contains(process)))
+      entry.job_over = true;
     if (is_home(object) && object.process == process && !entry.known) {
       fail(object, entry,
            base::cat("object ", object.hex(), " is lost: the process that would have made it ended first"), &record);
@@ -201,7 +203,8 @@ void Directory::copy_dropped(const ObjectId& object) {
   auto found = entries_.find(object);
   if (found == entries_.end()) return;
   found->second.writer = 0;
-  touch(object, found->second);
+  if (in_use(object, found->second)) return;
+  erase(found);  // its home has waited already
 }
 
 void Directory::node_died(NodeKey node, const proto::DeathRecord& record) {
@@ -282,7 +285,7 @@ void Directory::sweep() {
     auto found = entries_.find(object);
     if (found == entries_.end()) {
       idle_.erase(object);
-    } else if (clock_.now() - found->second.idle_since >= kLinger) {
+    } else if (clock_.now() - found->second.idle_since >= (found->second.job_over ? kLastLinger : kLinger)) {
       erase(found);
     }
   }

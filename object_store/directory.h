@@ -16,7 +16,7 @@
 //  1. every ticket is answered exactly once, also when processes and nodes die;
 //  2. an extent is used by at most one object, and freed when its object is;
 //  3. an object that a living process or node holds is never freed;
-//  4. after everybody has let go and kLinger has passed, nothing is left.
+//  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,8 @@ class Directory {
  public:
   // How long an object without holders is kept: longer than any message with a new hold of it can be on its way.
   static constexpr base::Duration kLinger = std::chrono::seconds(2);
+  // Of an object whose driver is gone: nobody of its job is left who could be on the way with it.
+  static constexpr base::Duration kLastLinger = std::chrono::milliseconds(250);
 
   Directory(NodeKey self, int64_t arena_bytes, const base::Clock& clock);
 
@@ -111,7 +113,7 @@ class Directory {
     int64_t size_bytes = 0;
   };
   std::optional<Extent> sealed(const ObjectId& object) const;
-  void sweep();  // frees what nobody has held for kLinger; call it every second, and when the arena is full
+  void sweep();  // frees what nobody has held for kLinger; call it every kLastLinger, and when the arena is full
   std::vector<Action> take_actions();
 
   size_t size() const { return entries_.size(); }
@@ -137,6 +139,7 @@ class Directory {
     std::set<NodeKey> copies;  // at home: other nodes that have it in their arena
     std::vector<Waiter> waiters;
     base::TimePoint idle_since{};
+    bool job_over = false;
   };
 
   bool is_home(const ObjectId& object) const { return object.home == self_; }

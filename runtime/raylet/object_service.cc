@@ -46,7 +46,8 @@ class Service final : public ObjectService {
         self_(base::short_id(wires.own_node())),
         directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
         outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
-        sweep_(loop.every(std::chrono::seconds(1), [this] { tick(); })) {
+        retry_(loop.every(std::chrono::seconds(1), [this] { outbox_.retry(); })),
+        sweep_(loop.every(Directory::kLastLinger, [this] { sweep(); })) {
     if (arena_) {
       transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
     }
@@ -198,8 +199,7 @@ class Service final : public ObjectService {
 
   static object_store::ProcessKey key(const ProcessId& process) { return base::short_id(process); }
 
-  void tick() {
-    outbox_.retry();
+  void sweep() {
     directory_.sweep();
     settle();
   }
@@ -358,6 +358,7 @@ class Service final : public ObjectService {
   Ticket last_ticket_ = 0;
   int64_t told_used_ = 0;
   std::function<void()> used_changed_ = [] {};
+  base::Timer retry_;
   base::Timer sweep_;
 };
 

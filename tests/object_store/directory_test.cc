@@ -92,6 +92,24 @@ TEST_F(DirectoryTest, AnObjectLingersForAHoldThatIsOnItsWay) {  // invariant 3, 
   EXPECT_EQ(directory_.size(), 0u);
 }
 
+// A driver's end leaves no object within a second; what others still hold stays.
+TEST_F(DirectoryTest, WithItsDriverGoneAnObjectLingersBriefly) {
+  proto::DeathRecord gone;
+  gone.set_kind(proto::DRIVER_GONE);
+  const ObjectId held{kMine.home, kMine.process, kMine.counter + 1};
+  directory_.publish(kProcess, kMine, value("x"));
+  directory_.publish(kProcess, held, value("y"));
+  directory_.hold(kOther, held);
+  directory_.process_died(kProcess, gone);
+  clock_.advance(Directory::kLastLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.size(), 1u);
+  directory_.drop(kOther, held);
+  clock_.advance(Directory::kLastLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.size(), 0u);
+}
+
 TEST_F(DirectoryTest, ALargeForeignObjectIsPulledOnceAndAnswersAll) {
   directory_.resolve(1, kForeign, true, kProcess);
   directory_.resolve(2, kForeign, true, kOther);
