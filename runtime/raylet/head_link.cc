@@ -77,7 +77,17 @@ base::StatusOr<proto::Registered> HeadLink::attach(base::TimePoint deadline) {
   patience_ =
       base::Config::from_head({registered.config().begin(), registered.config().end()}).duration("head.patience");
   saw_head();
+  if (last_report_) outgoing_.push(*std::exchange(last_report_, std::nullopt));
   return registered;
+}
+
+// Without a head the last report of resources is all that will be of use: a busy node makes a hundred a second.
+void HeadLink::send(proto::NodeUp message) {
+  if (!stream_ && message.has_resources()) {
+    last_report_ = std::move(message);
+  } else {
+    outgoing_.push(std::move(message));
+  }
 }
 
 void HeadLink::run() {

@@ -52,7 +52,7 @@ class HeadLink {
   // Says Leave and closes, in a fiber.
   void leave(const std::string& reason, base::TimePoint deadline);
 
-  void send(proto::NodeUp message) { outgoing_.push(std::move(message)); }
+  void send(proto::NodeUp message);
   // Where the head is away these try again, until it has been away for head.patience (runtime/base/config.h): from then
   // on they fail at once with Unavailable, until it is back.
   base::StatusOr<proto::RelayReply> relay(const proto::RelayRequest& request, base::TimePoint deadline);
@@ -87,6 +87,7 @@ class HeadLink {
   std::unique_ptr<rpc::Channel> channel_;
   std::unique_ptr<Stream> stream_;
   base::Queue<proto::NodeUp> outgoing_;
+  std::optional<proto::NodeUp> last_report_;  // while the head is away
   std::atomic<int64_t> last_seen_{0};
   std::atomic<bool> stop_{false};
   std::thread beats_;
