@@ -66,7 +66,7 @@ void HeadService::bind_clients(rpc::Service& service) {
                return list(request);
              });
   service.on(rpc::head::kWhy, [this](const proto::WhyRequest& request, rpc::Call&) -> base::StatusOr<proto::WhyReply> {
-    return why_of(core_.state, request.id());
+    return why(request.id());
   });
   service.on(rpc::head::kFindLog,
              [this](const proto::FindLogRequest& request, rpc::Call&) -> base::StatusOr<proto::FindLogReply> {
@@ -161,14 +161,18 @@ proto::ListReply HeadService::list(const proto::ListRequest& request) {
   return out;
 }
 
+proto::WhyReply HeadService::why(const std::string& id) {
+  auto known = why_of(core_.state, id);
+  if (!known.has_failure()) return known;
+  auto worker = raylets_.find_worker(id);
+  return worker ? why_process(core_.state, *worker) : known;
+}
+
 proto::FindLogReply HeadService::find_log(const proto::FindLogRequest& request) {
   auto place = log_of(core_.state, request.id());
-  if (!place && request.id().size() >= 6) {
-    for (const auto& worker : raylets_.workers()) {
-      auto process = rpc::from_proto<ProcessId>(worker.process());
-      if (process.hex().starts_with(base::lower(request.id())))
-        place = LogPlace{rpc::from_proto<NodeId>(worker.node()), process};
-    }
+  if (!place) {
+    if (auto worker = raylets_.find_worker(request.id()))
+      place = LogPlace{rpc::from_proto<NodeId>(worker->node()), rpc::from_proto<ProcessId>(worker->process())};
   }
   proto::FindLogReply out;
   const auto* node = place ? core_.state.nodes.find(place->node) : nullptr;

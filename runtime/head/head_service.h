@@ -32,6 +32,7 @@ class HeadService {
   base::Status send_package(const proto::FetchPackageRequest& request,
                             rpc::MessageStream<proto::FetchPackageRequest, proto::PackageChunk>& stream);
   proto::ListReply list(const proto::ListRequest& request);
+  proto::WhyReply why(const std::string& id);
   proto::FindLogReply find_log(const proto::FindLogRequest& request);
   base::Status stop(const proto::StopRequest& request,
                     rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream);

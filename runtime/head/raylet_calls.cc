@@ -1,5 +1,7 @@
 #include "runtime/head/raylet_calls.h"
 
+#include "runtime/base/text.h"
+#include "runtime/head/views.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::head {
@@ -8,14 +10,14 @@ namespace {
 constexpr base::Duration kAnswerWithin = 2s;
 }
 
-rpc::Channel& RayletCalls::channel(NodeId node, const std::string& address) {
+std::shared_ptr<rpc::Channel> RayletCalls::channel(NodeId node, const std::string& address) {
   auto& kept = channels_[node];
   if (!kept.channel || kept.address != address) {
     rpc::RoleName expect{rpc::Role::kNode, core_.foundation().id(), rpc::member_id(node)};
     kept = {address,
             rpc::Channel::tls({.addresses = {address}, .identity = core_.foundation().identity, .expect = expect})};
   }
-  return *kept.channel;
+  return kept.channel;
 }
 
 std::vector<proto::WorkerInfo> RayletCalls::workers() {
@@ -24,8 +26,7 @@ std::vector<proto::WorkerInfo> RayletCalls::workers() {
   auto deadline = base::deadline_after(core_.state.now(), kAnswerWithin);
   base::TaskGroup asks;
   for (const auto& [id, node] : core_.state.nodes.all()) {
-    auto* to = &channel(id, node.info.address());
-    asks.spawn("list-workers", [to, deadline, &out] {
+    asks.spawn("list-workers", [to = channel(id, node.info.address()), deadline, &out] {
       proto::ListRequest request;
       request.set_what("workers");
       auto reply = to->call(rpc::raylet::kListWorkers, request, deadline);
@@ -35,6 +36,14 @@ std::vector<proto::WorkerInfo> RayletCalls::workers() {
   }
   asks.join();
   return out;
+}
+
+std::optional<proto::WorkerInfo> RayletCalls::find_worker(const std::string& id) {
+  if (id.size() < kPrefixDigits) return std::nullopt;
+  for (auto& worker : workers()) {
+    if (rpc::from_proto<ProcessId>(worker.process()).hex().starts_with(base::lower(id))) return std::move(worker);
+  }
+  return std::nullopt;
 }
 
 }  // namespace rayo::head

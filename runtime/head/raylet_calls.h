@@ -1,7 +1,8 @@
-// What the head asks of raylets by itself: their workers, for `list` and `logs`. In fibers; one kept channel a node.
+// What the head asks of raylets by itself: their workers, for `list`, `logs` and `why`. In fibers; one kept channel a node.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "runtime/head/core.h"
@@ -14,13 +15,15 @@ class RayletCalls {
   explicit RayletCalls(Core& core) : core_(core) {}
   // Of all living nodes, asked at once; a node that does not answer within 2 s is left out.
   std::vector<proto::WorkerInfo> workers();
+  // By the first digits of its id (>= 6).
+  std::optional<proto::WorkerInfo> find_worker(const std::string& id);
 
  private:
-  rpc::Channel& channel(NodeId node, const std::string& address);
+  std::shared_ptr<rpc::Channel> channel(NodeId node, const std::string& address);
   Core& core_;
   struct Kept {
     std::string address;
-    std::unique_ptr<rpc::Channel> channel;
+    std::shared_ptr<rpc::Channel> channel;  // shared with the calls under way
   };
   std::unordered_map<NodeId, Kept> channels_;
 };

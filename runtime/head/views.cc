@@ -14,7 +14,6 @@ using base::cat;
 namespace {
 
 constexpr size_t kExamples = 3;
-constexpr size_t kPrefixDigits = 6;
 
 bool meant(const std::string& hex, const std::string& id) {
   return id.size() >= kPrefixDigits && hex.starts_with(base::lower(id));
@@ -110,6 +109,20 @@ proto::WhyReply why_actor(const ClusterState& state, const ActorDirectory::Actor
   return out;
 }
 
+std::string figures(const proto::NodeInfo& info) {
+  return cat(rpc::from_proto(info.free()).text(), " of ", rpc::from_proto(info.total()).text(), " is free, ",
+             info.workers(), " workers and ", info.drivers(), " drivers run there");
+}
+
+std::string sick_devices(const proto::NodeInfo& info) {
+  std::string out;
+  for (const auto& device : info.devices()) {
+    if (device.state() != "ok")
+      base::append(out, cat("; GPU ", device.index(), " is ", device.state(), ": ", device.reason()));
+  }
+  return out;
+}
+
 std::optional<proto::WhyReply> why_node(const ClusterState& state, const std::string& id) {
   for (const auto& info : all_nodes(state)) {
     if (!meant(rpc::from_proto<NodeId>(info.node()).hex(), id)) continue;
@@ -119,10 +132,22 @@ std::optional<proto::WhyReply> why_node(const ClusterState& state, const std::st
     if (info.has_death()) *out.mutable_death() = info.death();
     out.set_text(info.has_death() ? info.death().text()
                                   : cat("node ", info.hostname(), " at ", info.address(), " was heard ",
-                                        base::fixed(info.last_seen_seconds_ago(), 1), " s ago"));
+                                        base::fixed(info.last_seen_seconds_ago(), 1), " s ago; ", figures(info),
+                                        sick_devices(info)));
     return out;
   }
   return std::nullopt;
+}
+
+// "2 actors alive, 1 pending": of a job that runs.
+std::string actors_of(const ClusterState& state, JobId job) {
+  std::map<std::string, int> counts;
+  for (const auto& [id, actor] : state.actors.all()) {
+    if (rpc::from_proto<JobId>(actor.spec.job()) == job) ++counts[rpc::actor_state_text(actor.info.state())];
+  }
+  std::string out;
+  for (const auto& [name, count] : counts) base::append(out, cat(out.empty() ? "; actors: " : ", ", count, " ", name));
+  return out;
 }
 
 std::optional<proto::WhyReply> why_job(const ClusterState& state, const std::string& id) {
@@ -131,10 +156,15 @@ std::optional<proto::WhyReply> why_job(const ClusterState& state, const std::str
     proto::WhyReply out;
     out.set_kind("job");
     out.set_state(job.state());
-    out.set_text(cat("job of ", job.program(), " (pid ", job.pid(), "): ", job.state()));
+    const auto* node = state.nodes.find(rpc::from_proto<NodeId>(job.node()));
+    out.set_text(
+        cat("job of ", job.program(), " (pid ", job.pid(), node ? cat(" on ", node->info.hostname()) : "", "): "));
     if (job.has_death()) {
       *out.mutable_death() = job.death();
-      out.set_text(cat(out.text(), ": ", job.death().text()));
+      out.set_text(cat(out.text(), job.state(), ": ", job.death().text()));
+    } else {
+      out.set_text(cat(out.text(), job.state(), " since ", duration_since(state, job.started_at_unix_us()),
+                       actors_of(state, key)));
     }
     return out;
   }
@@ -194,7 +224,26 @@ proto::WhyReply why_of(const ClusterState& state, const std::string& id) {
   proto::WhyReply out;
   *out.mutable_failure() =
       failure(proto::INVALID, cat("nothing here has the id ", id),
-              "give at least 6 digits of an id, or an actor's name; `rayo list actors|nodes|jobs` shows them");
+              "give at least 6 digits of an id, or an actor's name; `rayo list actors|workers|nodes|jobs` shows them");
+  return out;
+}
+
+proto::WhyReply why_process(const ClusterState& state, const proto::WorkerInfo& process) {
+  proto::WhyReply out;
+  out.set_kind(process.kind());
+  out.set_state(process.state());
+  const auto* node = state.nodes.find(rpc::from_proto<NodeId>(process.node()));
+  std::string where = cat("pid ", process.pid(), node ? cat(" on ", node->info.hostname()) : "");
+  if (process.has_death()) {
+    *out.mutable_death() = process.death();
+    out.set_text(
+        cat(where, " ended ", duration_since(state, process.death().at_unix_us()), " ago: ", process.death().text()));
+    return out;
+  }
+  std::string what = process.what().empty() ? "" : cat(", ", process.what());
+  if (process.has_actor()) base::append(what, cat(" (", short_hex(process.actor()), ")"));
+  out.set_text(cat(where, " has run for ", duration_since(state, process.started_at_unix_us()), what, "; job ",
+                   short_hex(process.job())));
   return out;
 }
 

@@ -11,8 +11,12 @@ namespace rayo::head {
 proto::StatusReply status_of(const ClusterState& state);
 // nodes, actors, jobs; workers are the raylets' to tell.
 proto::ListReply list_of(const ClusterState& state, const std::string& what);
-// By the id's first digits (>= 6), or an actor's name.
+// An id is named by so many of its first digits, or all.
+inline constexpr size_t kPrefixDigits = 6;
+// By the id's first digits, or an actor's name.
 proto::WhyReply why_of(const ClusterState& state, const std::string& id);
+// Of a worker, driver or zygote as its raylet lists it.
+proto::WhyReply why_process(const ClusterState& state, const proto::WorkerInfo& process);
 
 // The process whose log is meant by an actor's id or name, a job's, or a node's (then process is nil).
 struct LogPlace {

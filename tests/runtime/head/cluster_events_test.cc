@@ -177,6 +177,51 @@ TEST_F(ClusterEvents, ANodeThatDiesTakesItsActorsAndItsDriversJobs) {
   EXPECT_EQ(why_of(state, id(2).hex()).state(), "dead");
 }
 
+// `status` must not show workers, drivers or free CPUs of a machine that is gone.
+TEST_F(ClusterEvents, OnADeadNodeNobodyRunsAndNothingIsFree) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  proto::NodeUp up;
+  auto& report = *up.mutable_resources();
+  *report.mutable_total() = *report.mutable_free() = rpc::to_proto(Resources{{"cpu", Amount::of(4)}});
+  report.set_workers(3);
+  report.set_drivers(1);
+  report.set_object_store_used_bytes(1000);
+  nodes.message(id(2), up, out);
+  EXPECT_NE(why_of(state, id(2).hex()).text().find("3 workers and 1 drivers"), std::string::npos);
+  pass(11s, {1});
+  const auto status = status_of(state);
+  const proto::NodeInfo told = sent({}, &proto::NodeDown::has_node).back().node();
+  for (const auto* node : {&status.nodes(1), &told}) {
+    EXPECT_EQ(node->state(), "dead");
+    EXPECT_EQ(node->workers() + node->drivers() + node->object_store_used_bytes(), 0);
+    EXPECT_TRUE(node->free().units().empty());
+    EXPECT_EQ(node->death().kind(), proto::NODE_LOST);
+  }
+}
+
+TEST_F(ClusterEvents, WhyOfAProcessSaysWhatItDoesOrHowItEnded) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  proto::WorkerInfo worker;
+  worker.set_kind("worker");
+  worker.set_state("actor");
+  worker.set_pid(42);
+  worker.set_what("actor Counter");
+  rpc::to_proto(id(1), worker.mutable_node());
+  rpc::to_proto(ActorId{7, 7}, worker.mutable_actor());
+  rpc::to_proto(kJob, worker.mutable_job());
+  worker.set_started_at_unix_us(state.now_us());
+  clock.advance(90s);
+  auto why = why_process(state, worker);
+  EXPECT_EQ(why.kind(), "worker");
+  EXPECT_NE(why.text().find("pid 42 on host1"), std::string::npos) << why.text();
+  EXPECT_NE(why.text().find("actor Counter (00000000)"), std::string::npos) << why.text();
+  *worker.mutable_death() = death_record(proto::SIGNAL, id(1), "signal 9", state.now_us());
+  why = why_process(state, worker);
+  EXPECT_EQ(why.death().kind(), proto::SIGNAL);
+  EXPECT_NE(why.text().find("signal 9"), std::string::npos) << why.text();
+}
+
 TEST_F(ClusterEvents, ADriversEndLeavesNoActorAndNoAsk) {
   attach(1, {{"cpu", Amount::of(4)}});
   start_job(1);
