@@ -14,9 +14,29 @@ int64_t TokenBucket::take(int64_t wanted, base::TimePoint now) {
 }
 
 LogRelay::Admitted LogRelay::admit(ProcessId worker, int64_t lines, base::TimePoint now) {
-  auto bucket = buckets_.try_emplace(worker, rate_, now).first;
-  int64_t passed = bucket->second.take(lines, now);
-  return {passed, lines - passed};
+  Worker& known = workers_.try_emplace(worker, Worker{TokenBucket(rate_, now)}).first->second;
+  const int64_t passed = known.bucket.take(lines, now);
+  if (passed < lines && known.untold == 0) known.tell_at = now + kTellEach;
+  known.untold += lines - passed;
+  if (now < known.tell_at) return {passed, 0};
+  known.tell_at = base::kForever;
+  return {passed, std::exchange(known.untold, 0)};
+}
+
+std::vector<std::pair<ProcessId, int64_t>> LogRelay::due(base::TimePoint now) {
+  std::vector<std::pair<ProcessId, int64_t>> out;
+  for (auto& [worker, known] : workers_) {
+    if (now < known.tell_at) continue;
+    out.emplace_back(worker, std::exchange(known.untold, 0));
+    known.tell_at = base::kForever;
+  }
+  return out;
+}
+
+base::TimePoint LogRelay::next_due() const {
+  base::TimePoint next = base::kForever;
+  for (const auto& [worker, known] : workers_) next = std::min(next, known.tell_at);
+  return next;
 }
 
 }  // namespace rayo::raylet

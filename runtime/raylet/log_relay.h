@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <rayo/id.h>
 
@@ -38,14 +40,27 @@ class LogRelay {
 
   struct Admitted {
     int64_t lines = 0;
-    int64_t dropped = 0;
+    int64_t dropped = 0;  // what was left out, those of before included, where it is time to tell
   };
   Admitted admit(ProcessId worker, int64_t lines, base::TimePoint now);
-  void forget(ProcessId worker) { buckets_.erase(worker); }
+  // Who left lines out and has not told for kTellEach, with their number: they count as told now.
+  std::vector<std::pair<ProcessId, int64_t>> due(base::TimePoint now);
+  // When due() has something; kForever where nothing was left out.
+  base::TimePoint next_due() const;
+  void forget(ProcessId worker) { workers_.erase(worker); }
+
+  // Left-out lines are told so often and not with every piece that is dropped: the telling must not flood either.
+  static constexpr base::Duration kTellEach = std::chrono::seconds(1);
 
  private:
+  struct Worker {
+    TokenBucket bucket;
+    int64_t untold = 0;
+    base::TimePoint tell_at = base::kForever;
+  };
+
   LogRate rate_;
-  std::unordered_map<ProcessId, TokenBucket> buckets_;
+  std::unordered_map<ProcessId, Worker> workers_;
 };
 
 }  // namespace rayo::raylet

@@ -32,24 +32,40 @@ Output::Output(base::Loop& loop, const OwnNode& own, Processes& processes, Jobs&
 
 Output::~Output() = default;
 
-void Output::printed(PrintedLines printed) {
-  Source source;
-  if (LocalProcess* process = processes_.find(printed.process)) {
-    source = {process->job, process->what, process->pid};
-  } else if (auto gone = gone_.find(printed.process); gone != gone_.end()) {
-    source = gone->second;
-  } else {
-    return;
-  }
-  auto admitted = relay_.admit(printed.process, static_cast<int64_t>(printed.lines.size()), loop_.now());
+std::optional<Output::Source> Output::source_of(ProcessId id) {
+  if (const LocalProcess* process = processes_.find(id)) return Source{process->job, process->what, process->pid};
+  auto gone = gone_.find(id);
+  return gone == gone_.end() ? std::nullopt : std::optional(gone->second);
+}
+
+void Output::show(ProcessId process, bool error, std::vector<std::string> shown, int64_t dropped) {
+  std::optional<Source> source = source_of(process);
+  if (!source || (shown.empty() && dropped == 0)) return;
   proto::LogLines lines;
-  lines.set_source(source_name(source.what));
-  lines.set_pid(source.pid);
+  lines.set_source(source_name(source->what));
+  lines.set_pid(source->pid);
   lines.set_node(own_.hostname);
-  lines.set_error(printed.error);
-  for (int64_t i = 0; i < admitted.lines; ++i) lines.add_lines(std::move(printed.lines[static_cast<size_t>(i)]));
-  lines.set_dropped(admitted.dropped);
-  to_driver(source.job, std::move(lines));
+  lines.set_error(error);
+  for (auto& line : shown) lines.add_lines(std::move(line));
+  lines.set_dropped(dropped);
+  to_driver(source->job, std::move(lines));
+}
+
+void Output::printed(PrintedLines printed) {
+  auto admitted = relay_.admit(printed.process, static_cast<int64_t>(printed.lines.size()), loop_.now());
+  printed.lines.resize(static_cast<size_t>(admitted.lines));
+  show(printed.process, printed.error, std::move(printed.lines), admitted.dropped);
+  tell_later();
+}
+
+// Of a flood that is over nothing else would tell how much of it was left out.
+void Output::tell_later() {
+  base::TimePoint at = relay_.next_due();
+  if (at == base::kForever || telling_.pending()) return;
+  telling_ = loop_.after(at - loop_.now(), [this] {
+    for (auto [process, dropped] : relay_.due(loop_.now())) show(process, true, {}, dropped);
+    tell_later();
+  });
 }
 
 void Output::to_driver(JobId id, proto::LogLines lines) {

@@ -2,6 +2,8 @@
 // another node by way of the head. Loop thread only; none of it waits.
 #pragma once
 
+#include <optional>
+
 #include "runtime/base/loop/event.h"
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/jobs.h"
@@ -25,6 +27,15 @@ class Output {
   void process_gone(ProcessId process);
 
  private:
+  // What a process was called when it lived: its last lines arrive after its end.
+  struct Source {
+    JobId job;
+    std::string what;
+    pid_t pid = 0;
+  };
+  std::optional<Source> source_of(ProcessId process);
+  void show(ProcessId process, bool error, std::vector<std::string> lines, int64_t dropped);
+  void tell_later();
   void to_driver(JobId job, proto::LogLines lines);
 
   base::Loop& loop_;
@@ -33,13 +44,8 @@ class Output {
   Jobs& jobs_;
   HeadLink& head_;
   LogRelay relay_{LogRate{}};
-  // What a process was called when it lived: its last lines arrive after its end.
-  struct Source {
-    JobId job;
-    std::string what;
-    pid_t pid = 0;
-  };
   std::map<ProcessId, Source> gone_;
+  base::Timer telling_;
   base::Queue<proto::RelayRequest> to_head_;
   base::TaskGroup tasks_;
 };
