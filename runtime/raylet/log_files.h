@@ -1,9 +1,10 @@
-// What this node's workers print: a file for each stream, node_dir/workers/PROCESS.out and .err, opened here
-// and handed to the process. A thread of its own waits on inotify, reads what is new, cuts files at 64 MiB,
-// and gives whole lines to the loop.
+// What this node's workers print: a file for each stream, node_dir/workers/PROCESS.out and .err, opened here and handed
+// to the process. A thread of its own waits on inotify, reads what is new, keeps the files within their budget
+// (log_budget.h) and gives whole lines to the loop.
 //
-//   auto files = logs.open(process);    // descriptors for dup2; the paths stay known until forget()
-//   logs.tail(process, 20)               // for a death record: the last lines, stderr's first
+//   auto files = logs.open(process);   // descriptors for dup2
+//   logs.tail(process, 20);            // for a death record: the last lines, stderr's first
+//   logs.ended(process);               // nothing more comes: its files are the first to go
 //
 // Loop thread only; the lines handler runs outside of any fiber and must not wait.
 #pragma once
@@ -19,6 +20,7 @@
 #include "runtime/base/loop/loop.h"
 #include "runtime/base/session.h"
 #include "runtime/base/status.h"
+#include "runtime/raylet/log_budget.h"
 
 namespace rayo::raylet {
 
@@ -32,7 +34,7 @@ class LogFiles {
  public:
   using Handler = std::function<void(PrintedLines)>;
 
-  LogFiles(base::Loop& loop, base::Path folder, Handler handler);
+  LogFiles(base::Loop& loop, base::Path folder, Handler handler, LogLimits limits = {});
   ~LogFiles();  // joins the thread
   LogFiles(const LogFiles&) = delete;
   LogFiles& operator=(const LogFiles&) = delete;
@@ -45,7 +47,7 @@ class LogFiles {
   };
   base::StatusOr<Pair> open(ProcessId process);
   base::Path path(ProcessId process, bool error) const;
-  // It has ended: files that hold nothing are removed.
+  // It has ended: files that hold nothing are removed, the others are the first to go.
   void ended(ProcessId process);
   // The last lines that it printed: of stderr, or of stdout where that is empty.
   std::vector<std::string> tail(ProcessId process, size_t lines = 20) const;
