@@ -27,7 +27,8 @@ Interrupts::~Interrupts() {
 
 void Interrupts::on_signal(int signal) {
   Interrupts* self = g_current.load();
-  if (self && self->waiting_.load(std::memory_order_relaxed) > 0 && !self->pending_.exchange(true)) {
+  if (self && self->waiting_.load(std::memory_order_relaxed) > 0 && !self->spent_.exchange(true)) {
+    self->pending_.store(true);
     self->engine_.interrupt();
     return;
   }

@@ -1,5 +1,5 @@
-// A driver's Ctrl-C: the first one ends a wait with Cancelled; outside of a wait it does what it always did. A program
-// that has a handler of its own keeps it, and this class then does nothing.
+// A driver's Ctrl-C: the first one ends a wait with Cancelled; the second, and any outside of a wait, does what it always
+// did: it ends the program. A program that has a handler of its own keeps it, and this class then does nothing.
 //
 // One object at a time (a signal handler can find only one); made and ended by the driver's init and shutdown.
 #pragma once
@@ -29,6 +29,7 @@ class Interrupts {
   Engine& engine_;
   std::atomic<int> waiting_{0};
   std::atomic<bool> pending_{false};
+  std::atomic<bool> spent_{false};  // there was a first one
   bool installed_ = false;
 };
 
