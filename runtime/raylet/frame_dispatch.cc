@@ -70,6 +70,8 @@ void objects_frame(ObjectService& objects, ProcessId from, const ReceivedFrame& 
       return objects.create(from, frame.call_id, message.create_object());
     case proto::ToRaylet::kSealObject:
       return objects.seal(from, frame.call_id, message.seal_object());
+    case proto::ToRaylet::kReadObject:
+      return objects.read(from, frame.call_id, message.read_object());
     default:
       return objects.release(from, message.release_object());
   }
@@ -123,6 +125,7 @@ bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
     case proto::ToRaylet::kCreateObject:
     case proto::ToRaylet::kSealObject:
     case proto::ToRaylet::kReleaseObject:
+    case proto::ToRaylet::kReadObject:
       objects_frame(parts.objects, from, frame);
       return true;
     case proto::ToRaylet::kGoodbye:

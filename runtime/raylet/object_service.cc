@@ -1,5 +1,7 @@
 #include "runtime/raylet/object_service.h"
 
+#include <algorithm>
+#include <unistd.h>
 #include <unordered_map>
 
 #include "object_store/arena.h"
@@ -20,6 +22,8 @@ using object_store::Ticket;
 
 // The key that stands for the raylet itself where it pins what it sends.
 constexpr object_store::ProcessKey kRaylet = 0;
+// Of a ReadObject: what one turn of the loop copies and one frame holds.
+constexpr int64_t kLargestPiece = 4 << 20;
 
 std::optional<Known> known_of(const proto::PublishObject& message) {
   Known known;
@@ -125,6 +129,23 @@ class Service final : public ObjectService {
       wires_.send(from, call_id, answer);
     }
     settle();
+  }
+
+  void read(ProcessId from, uint64_t call_id, const proto::ReadObject& request) override {
+    proto::ToWorker answer;
+    proto::ObjectPiece& piece = *answer.mutable_object_piece();
+    auto extent = directory_.sealed(rpc::from_proto(request.object()));
+    const int64_t offset = request.offset_bytes(), size = request.size_bytes();
+    if (!extent || offset < 0 || size < 0 || size > kLargestPiece || offset > extent->size_bytes - size) {
+      piece.mutable_failure()->set_kind(proto::INVALID);
+      piece.mutable_failure()->set_text("these bytes of the object are not in this node's arena");
+    } else {
+      piece.mutable_data()->resize(static_cast<size_t>(size));
+      const ssize_t got =
+          ::pread(arena_->fd(), piece.mutable_data()->data(), piece.data().size(), extent->offset + offset);
+      piece.mutable_data()->resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+    }
+    wires_.send(from, call_id, answer);
   }
 
   void release(ProcessId from, const proto::ReleaseObject& request) override {

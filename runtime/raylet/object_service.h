@@ -57,6 +57,8 @@ class ObjectService {
   virtual void cancel_resolve(ProcessId from, const proto::CancelResolve& request) = 0;
   virtual void create(ProcessId from, uint64_t call_id, const proto::CreateObject& request) = 0;
   virtual void seal(ProcessId from, uint64_t call_id, const proto::SealObject& request) = 0;
+  // For processes without an arena: a piece of a sealed object that an answer pinned for them.
+  virtual void read(ProcessId from, uint64_t call_id, const proto::ReadObject& request) = 0;
   virtual void release(ProcessId from, const proto::ReleaseObject& request) = 0;
 
   // The arena that HelloReply hands over; bytes 0: there is none. The descriptor stays the service's.

@@ -103,6 +103,13 @@ void ObjectTable::fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   settle(slot, ObjectState::kValue, kept(std::move(inner)));
 }
 
+void ObjectTable::fulfil_with(ObjectSlot& slot, std::unique_ptr<std::byte[]> value, size_t size) {
+  if (slot.ready()) return;
+  slot.data = value.release();
+  slot.size = size;
+  settle(slot, ObjectState::kValue, {});
+}
+
 void ObjectTable::fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner inner) {
   if (slot.ready()) return;
   slot.in_arena = true;

@@ -108,6 +108,8 @@ class ObjectTable {
 
   // Fill a pending slot: hooks run, and where no handle is left the slot is freed. Nothing happens to a filled one.
   void fulfil(ObjectSlot& slot, internal::Bytes value, Inner inner = {});
+  // The same without a copy: the slot owns the bytes.
+  void fulfil_with(ObjectSlot& slot, std::unique_ptr<std::byte[]> value, size_t size);
   void fulfil_in_arena(ObjectSlot& slot, internal::Bytes value, Inner inner = {});
   void fail(ObjectSlot& slot, ErrorRecord error);
 

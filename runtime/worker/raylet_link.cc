@@ -80,6 +80,8 @@ const proto::Failure* failure_in(const proto::ToWorker& message) {
       return message.object_value().has_failure() ? &message.object_value().failure() : nullptr;
     case M::kObjectSpace:
       return message.object_space().has_failure() ? &message.object_space().failure() : nullptr;
+    case M::kObjectPiece:
+      return message.object_piece().has_failure() ? &message.object_piece().failure() : nullptr;
     case M::kKeyValueReply:
       return message.key_value_reply().has_failure() ? &message.key_value_reply().failure() : nullptr;
     default:

@@ -82,15 +82,20 @@ void References::ask_for_value(ObjectSlot& slot) {
     if (const proto::Failure* failure = failure_in(*answer)) return table_->fail(slot, record_of(*failure));
     const proto::ObjectValue& value = answer->object_value();
     if (!value.in_arena()) return table_->fulfil(slot, std::as_bytes(std::span(value.value())));
-    if (!arena_.has())
-      return table_->fail(slot,
-                          error_record(ErrorKind::kUnavailable,
-                                       base::cat("object ", slot.id.hex(), " has ", value.size_bytes(),
-                                                 " bytes and lies in an arena, which a remote driver does not have"),
-                                       "run the program on a machine of the cluster, or answer less"));
-    slot.pinned = true;
-    table_->fulfil_in_arena(slot, arena_.read(value.offset_bytes(), value.size_bytes()));
+    take_from_arena(slot, value);
   });
+}
+
+void References::take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value) {
+  if (arena_.has()) {
+    slot.pinned = true;
+    return table_->fulfil_in_arena(slot, arena_.read(value.offset_bytes(), value.size_bytes()));
+  }
+  pieces_.read(slot.id, static_cast<size_t>(value.size_bytes()),
+               [this, &slot](base::StatusOr<ObjectPieces::Value> read) {
+                 if (!read.ok()) return table_->fail(slot, record_of(read.status()));
+                 table_->fulfil_with(slot, std::move(read->bytes), read->size);
+               });
 }
 
 void References::freeing(ObjectSlot& slot) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/worker/arena_store.h"
+#include "runtime/worker/object_pieces.h"
 #include "runtime/worker/object_table.h"
 #include "runtime/worker/raylet_link.h"
 
@@ -21,7 +22,8 @@ namespace rayo::worker {
 class References : public ObjectObserver {
  public:
   // `node`: of this process, for values that lie in its arena.
-  References(RayletLink& raylet, ArenaStore& arena, NodeId node) : raylet_(raylet), arena_(arena), node_(node) {}
+  References(RayletLink& raylet, ArenaStore& arena, NodeId node)
+      : raylet_(raylet), arena_(arena), pieces_(raylet), node_(node) {}
   void bind(ObjectTable& table) { table_ = &table; }
 
   // A foreign object got its first handle here.
@@ -61,10 +63,12 @@ class References : public ObjectObserver {
   };
   void publish(ObjectSlot& slot, bool pending);
   void ask_for_value(ObjectSlot& slot);
+  void take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value);
   bool take_batch(proto::ToRaylet& message);
 
   RayletLink& raylet_;
   ArenaStore& arena_;
+  ObjectPieces pieces_;
   const NodeId node_;
   ObjectTable* table_ = nullptr;
   std::unordered_set<ObjectId> held_;

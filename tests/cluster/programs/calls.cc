@@ -30,6 +30,7 @@ struct Counter {
   int64_t through(rayo::ActorHandle<Counter> other, int64_t n) { return other.call<&Counter::add>(n).get() + 1; }
   int64_t call_self(rayo::ActorHandle<Counter> self) { return self.call<&Counter::add>(1).get(); }
   std::vector<rayo::ObjectRef<int64_t>> wrap(int64_t n) { return {rayo::put(n)}; }
+  std::vector<rayo::ObjectRef<Numbers>> wrap_large(int64_t count) { return {rayo::put(many(count))}; }
   void keep(std::vector<rayo::ObjectRef<int64_t>> refs) { kept = refs.at(0); }
   int64_t use_kept() { return kept.get(); }
   std::string node() { return rayo::context().node.hex(); }
@@ -72,6 +73,8 @@ void calls(const rayo::NodeRecord& node) {
   check(one.call<&Counter::sum>(made).get() == 400'000, "a large value that was put");
   check(rayo::remote<sum>(made).get() == 400'000, "and as an argument of a task");
   check(one.call<&Counter::wrap>(41).get().at(0).get() == 41, "a ref inside a result");
+  check(one.call<&Counter::wrap_large>(5'000'000).get().at(0).get() == Numbers(5'000'000, 7),
+        "a large value of another process, by the ref inside a result");
   {
     std::vector<rayo::ObjectRef<int64_t>> refs = {rayo::put(int64_t{43})};
     one.call<&Counter::keep>(refs).get();
