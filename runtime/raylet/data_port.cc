@@ -2,6 +2,7 @@
 
 #include "runtime/base/loop/socket.h"
 #include "runtime/raylet/tls_wire.h"
+#include "runtime/rpc/keep_alive.h"
 
 namespace rayo::raylet {
 
@@ -25,6 +26,7 @@ void DataPort::accept(base::Fd socket, const rpc::DataHeaderBytes& bytes) {
       transfer_.serve(std::move(socket), *header);
       return;
     case rpc::LinkKind::kDriver:
+      rpc::break_when_silent(socket.get());  // however it comes, a driver's end is noticed
       sessions_.serve(make_tls_wire(std::make_unique<base::Stream>(loop_, std::move(socket)),
                                     rpc::TlsPump::server(keys_.tls_key(header->nonce))));
       return;

@@ -12,6 +12,7 @@
 #include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/frame.h"
+#include "runtime/rpc/keep_alive.h"
 
 namespace rayo::worker {
 
@@ -122,6 +123,7 @@ base::StatusOr<RayletSocket> RayletSocket::dial(const std::string& host_port, co
   const rpc::LinkKeys keys = rpc::LinkKeys::of_data(parsed.data_secret());
   const rpc::DataHeader header = rpc::make_data_header(rpc::LinkKind::kDriver, true, {}, keys);
   RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(target, deadline));
+  rpc::break_when_silent(fd.get());
   const rpc::DataHeaderBytes bytes = rpc::encode(header);
   RAYO_RETURN_IF_ERROR(send_plain(fd.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, {}));
   RayletSocket socket(std::move(fd));
