@@ -134,6 +134,7 @@ proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadli
   lease = table_.find(id);
   if (lease && taken.process) {
     table_.set_worker(id, taken.process);
+    table_.confirm(id, loop_.now());
     if (LocalProcess* worker = processes_.find(taken.process)) worker->what = base::cat("task ", lease->what);
     proto::ToWorker message;
     rpc::to_proto(id, message.mutable_host_tasks()->mutable_lease());
@@ -263,6 +264,32 @@ void LeaseService::end_lease(LeaseId id, bool worker_suspect) {
     workers_.release(lease->worker);
   }
   pump();
+}
+
+proto::CheckLeasesReply LeaseService::unknown_leases(const proto::CheckLeasesRequest& request) const {
+  proto::CheckLeasesReply reply;
+  for (const auto& lease : request.leases())
+    if (!away_.contains(rpc::from_proto<LeaseId>(lease))) *reply.add_unknown() = lease;
+  return reply;
+}
+
+void LeaseService::confirm_leases(base::Duration each) {
+  for (const auto& [node, leases] : table_.unconfirmed(own_.id, loop_.now() - each)) {
+    proto::CheckLeasesRequest request;
+    for (LeaseId lease : leases) {
+      table_.confirm(lease, loop_.now());  // asked once a span, whatever comes of it
+      rpc::to_proto(lease, request.add_leases());
+    }
+    tasks_.spawn("confirm leases", [this, node = node, request = std::move(request)] {
+      auto reply = outside_.check_leases(node, request);
+      if (!reply) return;
+      for (const auto& unknown : reply->unknown()) {
+        base::log().warn("lease {} is ended: the node that it was granted to does not know it",
+                         rpc::from_proto<LeaseId>(unknown).hex());
+        end_lease(rpc::from_proto<LeaseId>(unknown), false);
+      }
+    });
+  }
 }
 
 void LeaseService::lend_cpu(ProcessId from, uint64_t call_id, const proto::LendCpu& request) {

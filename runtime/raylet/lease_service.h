@@ -36,6 +36,8 @@ class LeaseService {
   struct Outside {
     std::function<base::StatusOr<proto::PlaceLeasesReply>(const proto::PlaceLeasesRequest&)> place;
     std::function<void(NodeId, const proto::EndLeaseFromRequest&)> end_lease_from;
+    // nullopt: the node did not answer.
+    std::function<std::optional<proto::CheckLeasesReply>(NodeId, const proto::CheckLeasesRequest&)> check_leases;
     std::function<void()> resources_changed;
   };
 
@@ -51,6 +53,10 @@ class LeaseService {
   // ---- the head and other raylets ----
   proto::GrantReply grant(const proto::Grant& request, base::TimePoint deadline);  // in a fiber
   void end_lease(LeaseId lease, bool worker_suspect);
+  // Of leases on another node: which of them no process here holds.
+  proto::CheckLeasesReply unknown_leases(const proto::CheckLeasesRequest& request) const;
+  // Asks those who hold leases here that were not confirmed for `each`, and ends what they do not know.
+  void confirm_leases(base::Duration each);
   void node_gone(NodeId node);
   void job_gone(JobId job);
   void process_gone(const LocalProcess& process);

@@ -62,6 +62,21 @@ std::vector<LeaseId> LeaseTable::of_job(JobId job) const {
   return where([&](const Lease& lease) { return lease.job == job; });
 }
 
+std::map<NodeId, std::vector<LeaseId>> LeaseTable::unconfirmed(NodeId own, base::TimePoint since) const {
+  std::map<NodeId, std::vector<LeaseId>> out;
+  for (const auto& [id, lease] : leases_) {
+    const bool away = lease.requester_node && lease.requester_node != own;
+    // Without a worker its grant is not told yet: nobody can know of it.
+    if (away && lease.worker && lease.confirmed <= since) out[lease.requester_node].push_back(id);
+  }
+  return out;
+}
+
+void LeaseTable::confirm(LeaseId id, base::TimePoint now) {
+  auto found = leases_.find(id);
+  if (found != leases_.end()) found->second.confirmed = now;
+}
+
 void LeaseTable::lend(LeaseId id) {
   std::erase(line_, id);
   if (find(id)) ledger_.lend_cpu(id);

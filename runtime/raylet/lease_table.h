@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 
 #include <rayo/id.h>
 
+#include "runtime/base/clock.h"
 #include "scheduler/node_ledger.h"
 
 namespace rayo::raylet {
@@ -32,6 +34,7 @@ struct Lease {
   ProcessId worker;                  // nil until one was found
   std::vector<std::string> devices;  // UUIDs
   scheduler::Resources resources;
+  base::TimePoint confirmed{};  // when it was granted, or its requester's node last knew of it
 };
 
 class LeaseTable {
@@ -48,6 +51,10 @@ class LeaseTable {
   std::vector<LeaseId> of_requester(ProcessId requester) const;
   std::vector<LeaseId> of_requester_node(NodeId node) const;
   std::vector<LeaseId> of_job(JobId job) const;
+  // Leases that other nodes hold and that were not confirmed since then, by node. What was said of them may have been
+  // lost on its way: they are to be asked.
+  std::map<NodeId, std::vector<LeaseId>> unconfirmed(NodeId own, base::TimePoint since) const;
+  void confirm(LeaseId id, base::TimePoint now);
 
   // The holder waits: its CPUs may serve others.
   void lend(LeaseId id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/base/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/actor_host.h"
@@ -87,6 +88,7 @@ struct Node::State {
   rpc::Service service;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
+  base::Timer confirm_leases;
   base::TaskGroup tasks;  // fibers that refer to several parts: the last to come, the first to go
 
   State(base::Loop& l, const base::RayletSettings& s, NodeStart start)
@@ -154,6 +156,7 @@ struct Node::State {
                 },
             .end_lease_from = [this](NodeId node,
                                      const proto::EndLeaseFromRequest& request) { peers.end_lease(node, request); },
+            .check_leases = [this](NodeId node, const auto& request) { return peers.check_leases(node, request); },
             .resources_changed = [this] { reporter.changed(); }};
   }
 
@@ -270,6 +273,9 @@ base::StatusOr<proto::Registered> Node::open() {
   RAYO_RETURN_IF_ERROR(s.serve());
   RAYO_ASSIGN_OR_RETURN(auto registered, s.head.attach(s.loop.deadline(kAttachLimit)));
   s.facts.epoch = registered.epoch();
+  auto config = base::Config::from_head({registered.config().begin(), registered.config().end()});
+  base::Duration each = config.duration("leases.confirm_each");
+  s.confirm_leases = s.loop.every(each / 2, [&s, each] { s.leases.confirm_leases(each); });
   s.cluster = registered;
   s.dispatch->registered(registered, true);
   s.head.run();

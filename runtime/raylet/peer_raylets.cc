@@ -63,6 +63,14 @@ void PeerRaylets::end_lease(NodeId node, const proto::EndLeaseFromRequest& reque
       });
 }
 
+std::optional<proto::CheckLeasesReply> PeerRaylets::check_leases(NodeId node,
+                                                                 const proto::CheckLeasesRequest& request) {
+  if (address_of(node).empty()) return std::nullopt;
+  auto open = channel(node);
+  auto reply = open->call(rpc::raylet::kCheckLeases, request, loop_.deadline(kShortCall));
+  return reply.ok() ? std::optional(std::move(*reply)) : std::nullopt;
+}
+
 void PeerRaylets::send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) {
   processes_.send(to, call_id, message);
 }

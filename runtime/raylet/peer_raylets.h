@@ -23,6 +23,8 @@ class PeerRaylets : public ObjectWires {
   ~PeerRaylets() override;
 
   void end_lease(NodeId node, const proto::EndLeaseFromRequest& request);
+  // In a fiber; nullopt: no answer.
+  std::optional<proto::CheckLeasesReply> check_leases(NodeId node, const proto::CheckLeasesRequest& request);
   void node_gone(NodeId node) { channels_.erase(node); }
 
   // ---- ObjectWires ----

@@ -183,6 +183,9 @@ void add_node_methods(rpc::Service& service, Parts& parts) {
     parts.leases.end_lease(rpc::from_proto<LeaseId>(request.lease()), request.worker_suspect());
     return base::StatusOr<proto::Done>(proto::Done());
   });
+  service.on(rpc::raylet::kCheckLeases, [&parts](const proto::CheckLeasesRequest& request, rpc::Call&) {
+    return base::StatusOr<proto::CheckLeasesReply>(parts.leases.unknown_leases(request));
+  });
 }
 
 void add_cli_methods(rpc::Service& service, Parts& parts, CliAnswers answers) {

@@ -70,6 +70,8 @@ inline constexpr UnaryMethod<proto::CheckReachRequest, proto::CheckReachReply> k
     "/rayo.proto.Raylet/CheckReach", Access::kNodes};
 inline constexpr UnaryMethod<proto::EndLeaseFromRequest, proto::Done> kEndLeaseFrom{"/rayo.proto.Raylet/EndLeaseFrom",
                                                                                     Access::kNodes};
+inline constexpr UnaryMethod<proto::CheckLeasesRequest, proto::CheckLeasesReply> kCheckLeases{
+    "/rayo.proto.Raylet/CheckLeases", Access::kNodes};
 inline constexpr UnaryMethod<proto::StatusRequest, proto::StatusReply> kGetLocalStatus{
     "/rayo.proto.Raylet/GetLocalStatus", Access::kClients};
 inline constexpr UnaryMethod<proto::ListRequest, proto::ListReply> kListWorkers{"/rayo.proto.Raylet/ListWorkers",
