@@ -18,6 +18,7 @@ constexpr std::array kSettings{
     Setting{"nodes.dead_after_silent", "10s", "longer than a switch takes to come back, shorter than patience"},
     Setting{"head.patience", "5s",
             "a head that is started again answers within it; who needs one that is gone is told"},
+    Setting{"devices.list_each", "30s", "a listing by NVML takes some 100 ms of a processor"},
     Setting{"leases.confirm_each", "30s", "what was said of a lease and lost on its way holds resources no longer"},
 };
 

@@ -62,6 +62,7 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
   if (!state_.nodes.find(from)) return;  // it is dead to us: it will register again
   switch (up.message_case()) {
     case proto::NodeUp::kResources:
+      note_devices(from, up.resources());
       state_.nodes.report(from, up.resources());
       break;
     case proto::NodeUp::kActor: {
@@ -92,6 +93,19 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       return;
   }
   placer_.pump(out);
+}
+
+// A device that leaves the pool or comes back is an event.
+void NodeEvents::note_devices(NodeId from, const proto::ResourceReport& report) {
+  const auto& before = state_.nodes.find(from)->info;
+  for (const auto& now : report.devices()) {
+    for (const auto& old : before.devices()) {
+      if (old.uuid() != now.uuid() || old.state() == now.state()) continue;
+      state_.events.add(state_.now_us(), now.state() == "ok" ? "info" : "warning",
+                        cat("GPU ", now.index(), " of ", node_text(before), " is ", now.state(),
+                            now.reason().empty() ? "" : ": ", now.reason()));
+    }
+  }
 }
 
 proto::BeatReply NodeEvents::beat(const proto::BeatRequest& request, Outcome& out) {

@@ -25,6 +25,7 @@ class NodeEvents {
   void job(NodeId node, const proto::JobEvent& event, Outcome& out);
   void end_job(JobId id, const proto::DeathRecord& why, Outcome& out);
   void settle_death(NodeId node, const proto::NodeInfo& info, const proto::DeathRecord& why, Outcome& out);
+  void note_devices(NodeId from, const proto::ResourceReport& report);
   void tell_state(NodeId node, Outcome& out);
 
   ClusterState& state_;

@@ -5,9 +5,11 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/log.h"
+#include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/actor_host.h"
 #include "runtime/raylet/data_port.h"
+#include "runtime/raylet/device_health.h"
 #include "runtime/raylet/head_dispatch.h"
 #include "runtime/raylet/head_requests.h"
 #include "runtime/raylet/output.h"
@@ -26,6 +28,7 @@ constexpr double kArenaShare = 0.3;  // of what the cgroup allows (design: the d
 constexpr base::Duration kFindJobLimit = 5s;
 constexpr base::Duration kPlaceLimit = 24h;  // the head answers when it has placed one, or never will
 constexpr base::Duration kAttachLimit = 10s;
+constexpr base::Duration kListLimit = 5s;  // for NVML's answer: a driver without persistence starts each GPU anew
 constexpr base::Duration kEndLimit = 3s;  // for every process of the tree to be reaped; the keeper ends what is left
 
 int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer) {
@@ -63,6 +66,7 @@ struct Node::State {
   base::Event stop_asked;
   std::string stop_reason;
 
+  DeviceHealth health;
   LeaseTable table;
   Nodes nodes;
   Processes processes;
@@ -88,6 +92,7 @@ struct Node::State {
   rpc::Service service;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
+  base::WorkThreads prober{"rayo-probe", 1};
   base::Timer confirm_leases;
   base::TaskGroup tasks;  // fibers that refer to several parts: the last to come, the first to go
 
@@ -98,6 +103,7 @@ struct Node::State {
         own(std::move(start.own)),
         joined(std::move(start.joined)),
         port(std::move(start.port)),
+        health(offer.listed, offer.devices),
         table(scheduler::Capacity(offer.total, offer.devices)),
         processes(own.id),
         head(loop, head_dial(settings, joined), {own.id, incarnation}),
@@ -170,12 +176,30 @@ struct Node::State {
     return reply.job();
   }
 
+  // Devices come and go: while the node lives, NVML is asked again and again, in its child.
+  void watch_devices(base::Duration each) {
+    if (health.offered().empty()) return;
+    tasks.spawn("devices", [this, each] {
+      while (base::sleep_for(each)) {
+        auto list = base::run_on_thread(prober, [this] { return gpu::list_devices(loop.deadline(kListLimit)); });
+        auto leased = [this](const std::string& uuid) {
+          const auto& devices = table.ledger().capacity().devices();
+          auto device = std::ranges::find(devices, uuid, &scheduler::Device::uuid);
+          return device != devices.end() && !device->untouched();
+        };
+        if (health.update(list, leased)) table.update_devices(health.offered());
+        leases.pump();
+      }
+    });
+  }
+
   proto::ResourceReport make_report() {
     proto::ResourceReport report;
     const auto& capacity = table.ledger().capacity();
     *report.mutable_total() = rpc::to_proto(capacity.total());
     *report.mutable_free() = rpc::to_proto(capacity.free());
-    for (auto& device : describe_devices(offer.listed, capacity.devices())) *report.add_devices() = std::move(device);
+    for (auto& device : describe_devices(health.listed(), capacity.devices()))
+      *report.add_devices() = std::move(device);
     report.set_object_store_used_bytes(objects->used_bytes());
     report.set_workers(processes.count(proto::WORKER));
     report.set_drivers(processes.count(proto::DRIVER));
@@ -185,7 +209,7 @@ struct Node::State {
   }
 
   proto::NodeInfo own_info() const {
-    auto info = node_info(own, settings, table.ledger().capacity(), offer.listed);
+    auto info = node_info(own, settings, table.ledger().capacity(), health.listed());
     info.set_object_store_capacity_bytes(objects->arena().bytes);
     info.set_object_store_used_bytes(objects->used_bytes());
     info.set_workers(processes.count(proto::WORKER));
@@ -274,6 +298,7 @@ base::StatusOr<proto::Registered> Node::open() {
   RAYO_ASSIGN_OR_RETURN(auto registered, s.head.attach(s.loop.deadline(kAttachLimit)));
   s.facts.epoch = registered.epoch();
   auto config = base::Config::from_head({registered.config().begin(), registered.config().end()});
+  s.watch_devices(config.duration("devices.list_each"));
   base::Duration each = config.duration("leases.confirm_each");
   s.confirm_leases = s.loop.every(each / 2, [&s, each] { s.leases.confirm_leases(each); });
   s.cluster = registered;

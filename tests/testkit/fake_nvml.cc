@@ -1,9 +1,12 @@
 // A libnvidia-ml.so.1 for tests ($RAYO_NVML_PATH): two H200 by default. RAYO_FAKE_NVML says otherwise: "none"
 // (no device), "hang" (init never returns), "crash", "refuse" (init fails), "lost" (the second device has
-// fallen off the bus), "hot" (the second device is at its slowdown temperature), or a number of devices.
+// fallen off the bus), "hot" (the second device is at its slowdown temperature), a number of devices, or "@FILE": what
+// the first word of that file says now.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 
@@ -18,8 +21,13 @@ constexpr nvml::Result kGpuIsLost = 15;
 constexpr unsigned long long kMemory = 141ull << 30;
 
 std::string_view mode() {
-  const char* value = std::getenv("RAYO_FAKE_NVML");
-  return value ? value : "2";
+  static const std::string said = [] {
+    const char* value = std::getenv("RAYO_FAKE_NVML");
+    std::string word = value ? value : "2";
+    if (word[0] == '@') std::ifstream(word.substr(1)) >> word;
+    return word;
+  }();
+  return said;
 }
 
 unsigned index_of(nvml::DeviceHandle handle) { return static_cast<unsigned>(reinterpret_cast<size_t>(handle)) - 1; }
