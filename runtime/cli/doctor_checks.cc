@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "gpu/device.h"
+#include "runtime/base/cgroup.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/session.h"
 #include "runtime/base/text.h"
@@ -61,6 +62,19 @@ Finding check_memory_cgroup(const base::Path& root) {
             cat("give the container or unit at least ", base::format_size(kEnoughMemory))};
   }
   return {"memory cgroup", Health::kGood, "no limit", {}};
+}
+
+Finding check_worker_groups(const base::Path& root) {
+  std::vector<std::string> groups;
+  for (const base::Path& group : base::divisible_cgroups(root)) groups.push_back(group.string());
+  if (!groups.empty())
+    return {"worker groups",
+            Health::kGood,
+            cat("each worker gets a control group below ", base::join(groups, " and ")),
+            {}};
+  return {"worker groups", Health::kNotice,
+          "no control groups can be made: an end for want of memory may be laid to the wrong one of two workers",
+          "systemd-run --user --scope -p Delegate=yes, or start nodes as root"};
 }
 
 Finding check_huge_pages(const base::Path& root) {
@@ -168,6 +182,7 @@ std::vector<Finding> check_machine() {
   return {check_processor("/"),
           check_descriptors(),
           check_memory_cgroup("/"),
+          check_worker_groups("/"),
           check_huge_pages("/"),
           check_shared_memory(),
           check_gpus(),

@@ -21,6 +21,7 @@ struct Finding {
 // `root` stands before /proc and /sys: "/" but in tests.
 Finding check_descriptors();
 Finding check_memory_cgroup(const base::Path& root);
+Finding check_worker_groups(const base::Path& root);
 Finding check_huge_pages(const base::Path& root);
 Finding check_shared_memory();
 Finding check_processor(const base::Path& root);

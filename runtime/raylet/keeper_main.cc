@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "runtime/base/cgroup.h"
 #include "runtime/base/log.h"
 #include "runtime/base/session.h"
 #include "runtime/base/text.h"
@@ -164,6 +165,9 @@ int main(int argc, char** argv) {
 
   int status = serve(child, signals);
   int rest = end_tree();
+  // Control groups that it made for its workers and could not remove itself (runtime/raylet/worker_groups.h).
+  for (const auto& parent : rayo::base::divisible_cgroups())
+    rayo::base::remove_cgroups(parent, rayo::base::cat("rayo-", child, "-"));
   rayo::base::log().info("{} (pid {}) {}; {} processes of its tree were ended", arguments.program[0], child,
                          describe(status), rest);
   if (!arguments.pid_file.empty()) unlink(arguments.pid_file.c_str());

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unistd.h>
 
+#include "runtime/base/cgroup.h"
 #include "runtime/base/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/loop/blocking.h"
@@ -76,6 +78,7 @@ struct Node::State {
   PackageStore packages;
   Output output;
   LogFiles logs;
+  WorkerGroups groups;
   WorkerStarter starter;
   PeerRaylets peers;
   ResourceReporter reporter;
@@ -112,6 +115,7 @@ struct Node::State {
         packages(settings.node_dir / "packages"),
         output(loop, own, processes, jobs, head),
         logs(loop, settings.node_dir / "workers", [this](PrintedLines printed) { output.printed(std::move(printed)); }),
+        groups(base::divisible_cgroups(), base::cat("rayo-", ::getpid(), "-", own.id.hex())),
         starter(loop, processes, jobs, logs, base::NodeFiles{settings.node_dir}.raylet_socket(),
                 [this](PackageId package, base::TimePoint deadline) {
                   return packages.open(package, &head.channel(), deadline);
@@ -138,6 +142,7 @@ struct Node::State {
   }
 
   void wire_ends() {
+    starter.use_groups(groups);
     processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
       actors.process_gone(process, death);
       leases.process_gone(process);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "runtime/base/cgroup.h"
 #include "runtime/base/private_file.h"
 #include "runtime/base/text.h"
 
@@ -22,27 +23,6 @@ constexpr double kMemoryShare = 0.7;  // of what is allowed, for workers: the re
 std::string text_of(const base::Path& file) {
   auto content = base::read_file(file);
   return content.ok() ? std::string(base::trim(*content)) : std::string();
-}
-
-// The folder of our cgroup in one hierarchy: "" names version 2.
-base::Path cgroup_folder(std::string_view controller) {
-  auto lines = base::read_file("/proc/self/cgroup");
-  if (!lines.ok()) return {};
-  for (const auto& line : base::split(*lines, '\n')) {
-    auto fields = base::split(line, ':');
-    if (fields.size() < 3) continue;
-    auto controllers = base::split(fields[1], ',');
-    bool match = controller.empty()
-                     ? fields[0] == "0"
-                     : std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
-    if (!match) continue;
-    base::Path mount = controller.empty() ? "/sys/fs/cgroup" : cat("/sys/fs/cgroup/", controller);
-    // In a container the path may be the host's: then the mount itself is our group.
-    base::Path folder = mount / base::Path(fields[2]).relative_path();
-    std::error_code ignored;
-    return std::filesystem::exists(folder, ignored) ? folder : mount;
-  }
-  return {};
 }
 
 // Limits of a group hold for all below it: the smallest on the way up counts.
@@ -107,10 +87,10 @@ double allowed_cpus() {
   cpu_set_t set;
   double cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                             : static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (auto folder = cgroup_folder(""); !folder.empty())
+  if (auto folder = base::own_cgroup(""); !folder.empty())
     cpus = std::min(
         cpus, smallest_upwards(folder, [](const base::Path& at) { return quota_of(text_of(at / "cpu.max"), ""); }));
-  if (auto folder = cgroup_folder("cpu"); !folder.empty())
+  if (auto folder = base::own_cgroup("cpu"); !folder.empty())
     cpus = std::min(cpus, smallest_upwards(folder, [](const base::Path& at) {
                       return quota_of(text_of(at / "cpu.cfs_quota_us"), text_of(at / "cpu.cfs_period_us"));
                     }));
@@ -119,10 +99,10 @@ double allowed_cpus() {
 
 int64_t allowed_memory() {
   int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  if (auto folder = cgroup_folder(""); !folder.empty())
+  if (auto folder = base::own_cgroup(""); !folder.empty())
     bytes = std::min(
         bytes, smallest_upwards(folder, [](const base::Path& at) { return limit_of(text_of(at / "memory.max")); }));
-  if (auto folder = cgroup_folder("memory"); !folder.empty())
+  if (auto folder = base::own_cgroup("memory"); !folder.empty())
     bytes = std::min(bytes, smallest_upwards(folder, [](const base::Path& at) {
                        return limit_of(text_of(at / "memory.limit_in_bytes"));
                      }));
@@ -130,11 +110,11 @@ int64_t allowed_memory() {
 }
 
 int64_t oom_kills() {
-  if (auto folder = cgroup_folder(""); !folder.empty()) {
+  if (auto folder = base::own_cgroup(""); !folder.empty()) {
     int64_t count = count_in(text_of(folder / "memory.events"), "oom_kill");
     if (count >= 0) return count;
   }
-  if (auto folder = cgroup_folder("memory"); !folder.empty())
+  if (auto folder = base::own_cgroup("memory"); !folder.empty())
     return count_in(text_of(folder / "memory.oom_control"), "oom_kill");
   return -1;
 }

@@ -168,6 +168,7 @@ void WorkerStarter::fork_done(const proto::ForkDone& done) {
 void WorkerStarter::watch(ProcessId process, pid_t pid) {
   children_[process].pid = pid;
   if (LocalProcess* entry = processes_.find(process)) entry->pid = pid;
+  if (groups_) groups_->enter(process, pid);
   auto watched = reaper_.on_child_exit(pid, [this, process](const base::ChildEnd& end) { reaped(process, end); });
   if (watched.ok()) return;
   // Only a zygote that lies about a pid brings us here.
@@ -221,7 +222,10 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   context.asked_text = child.asked.text;
   context.reached_init = child.said_hello;
   context.incarnation = entry ? entry->incarnation : 0;
-  context.oom_kills = oom_kills() - child.oom_before;
+  // Its own group counts for it alone; without one, what was killed in ours since it began was perhaps another.
+  const int64_t own_kills = groups_ ? groups_->oom_kills(process) : -1;
+  context.oom_kills = own_kills >= 0 ? own_kills : oom_kills() - child.oom_before;
+  if (groups_) groups_->end(process);
   context.last_lines = logs_.tail(process);
   logs_.ended(process);
   context.at = base::system_clock().wall();

@@ -19,6 +19,7 @@
 #include "runtime/raylet/log_files.h"
 #include "runtime/raylet/package_store.h"
 #include "runtime/raylet/processes.h"
+#include "runtime/raylet/worker_groups.h"
 
 namespace rayo::raylet {
 
@@ -53,6 +54,8 @@ class WorkerStarter {
   void fork_done(const proto::ForkDone& done);
   // The child's end of a socket that a zygote's child inherits; the other end becomes its session.
   using NewSession = std::function<void(base::Fd)>;
+  // Each worker gets a group of its own there; outlives this.
+  void use_groups(WorkerGroups& groups) { groups_ = &groups; }
   void on_new_session(NewSession handler) { new_session_ = std::move(handler); }
 
   // Exit frame, and SIGKILL to its group after `grace`. The first reason stays.
@@ -98,6 +101,7 @@ class WorkerStarter {
   base::Path socket_;
   OpenPackage open_package_;
   Listener listener_;
+  WorkerGroups* groups_ = nullptr;
   NewSession new_session_;
   std::unordered_map<ProcessId, Child> children_;
   std::map<JobId, Zygote> zygotes_;

@@ -37,6 +37,18 @@ TEST_F(Doctor, ReadsTheMemoryLimitOfBothKindsOfCgroup) {
   EXPECT_EQ(check_memory_cgroup(root_).health, Health::kGood);
 }
 
+TEST_F(Doctor, SaysWhetherWorkersGetControlGroupsOfTheirOwn) {
+  Finding none = check_worker_groups(root_);
+  EXPECT_EQ(none.health, Health::kNotice);
+  EXPECT_FALSE(none.mend.empty());
+  write("proc/self/cgroup", "0::/one\n");
+  write("sys/fs/cgroup/cgroup.controllers", "");
+  write("sys/fs/cgroup/one/cgroup.procs", "");
+  Finding made = check_worker_groups(root_);
+  EXPECT_EQ(made.health, Health::kGood);
+  EXPECT_NE(made.text.find("cgroup/one"), std::string::npos) << made.text;
+}
+
 TEST_F(Doctor, HugePagesMissingAreANoticeNotAFault) {
   write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n");
   write("proc/sys/vm/nr_hugepages", "0\n");
