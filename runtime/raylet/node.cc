@@ -30,8 +30,9 @@ constexpr double kArenaShare = 0.3;  // of what the cgroup allows (design: the d
 constexpr base::Duration kFindJobLimit = 5s;
 constexpr base::Duration kPlaceLimit = 24h;  // the head answers when it has placed one, or never will
 constexpr base::Duration kAttachLimit = 10s;
+constexpr base::Duration kSweepLinks = 10s;
 constexpr base::Duration kListLimit = 5s;  // for NVML's answer: a driver without persistence starts each GPU anew
-constexpr base::Duration kEndLimit = 3s;  // for every process of the tree to be reaped; the keeper ends what is left
+constexpr base::Duration kEndLimit = 3s;   // for every process of the tree to be reaped; the keeper ends what is left
 
 int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer) {
   if (settings.object_store_bytes >= 0) return settings.object_store_bytes;
@@ -96,6 +97,7 @@ struct Node::State {
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
   base::WorkThreads prober{"rayo-probe", 1};
+  base::Timer sweep_links;
   base::Timer confirm_leases;
   base::TaskGroup tasks;  // fibers that refer to several parts: the last to come, the first to go
 
@@ -156,6 +158,7 @@ struct Node::State {
       }
       reporter.changed();
     });
+    sweep_links = loop.every(kSweepLinks, [this] { links.sweep(); });
     processes.on_come([this] { reporter.changed(); });
     jobs.on_end([this](JobId job, const std::string&) { leases.job_gone(job); });
   }
@@ -303,6 +306,7 @@ base::StatusOr<proto::Registered> Node::open() {
   RAYO_ASSIGN_OR_RETURN(auto registered, s.head.attach(s.loop.deadline(kAttachLimit)));
   s.facts.epoch = registered.epoch();
   auto config = base::Config::from_head({registered.config().begin(), registered.config().end()});
+  s.facts.idle_link = config.duration("links.idle_after");
   s.watch_devices(config.duration("devices.list_each"));
   base::Duration each = config.duration("leases.confirm_each");
   s.confirm_leases = s.loop.every(each / 2, [&s, each] { s.leases.confirm_leases(each); });

@@ -184,6 +184,13 @@ void PeerLinks::node_gone(NodeId node, const proto::DeathRecord& death) {
   for (ProcessId process : gone) remote_gone(process, death);
 }
 
+void PeerLinks::sweep() {
+  std::vector<Key> closed;
+  for (const auto& [key, link] : links_)
+    if (link.closed.closed()) closed.push_back(key);
+  for (const Key& key : closed) drop_link(key);
+}
+
 std::optional<uint32_t> PeerLinks::take_bit(ProcessId process) {
   auto& used = bits_[process];
   for (uint32_t bit = 0; bit < rpc::kDoorbellBits; ++bit) {

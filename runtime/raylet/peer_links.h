@@ -46,6 +46,9 @@ class PeerLinks {
   void remote_gone(ProcessId process, const proto::DeathRecord& death);
   void node_gone(NodeId node, const proto::DeathRecord& death);
 
+  // Forgets links that their processes have closed for want of use: their memory and bits are free again.
+  void sweep();
+
   int links() const { return static_cast<int>(links_.size()); }
 
  private:

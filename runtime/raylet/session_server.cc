@@ -199,6 +199,7 @@ void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalPro
   reply.set_address(parts_.own.address);
   reply.set_machine(parts_.own.machine);
   reply.set_data_secret(facts_.data_secret);
+  reply.set_idle_link_ms(std::chrono::duration_cast<std::chrono::milliseconds>(facts_.idle_link).count());
   std::vector<base::Fd> descriptors;
   auto arena = parts_.objects.arena();
   if (arena.bytes > 0 && !process.remote && process.kind != proto::ZYGOTE) {

@@ -21,6 +21,7 @@ struct ClusterFacts {
   ClusterId id;
   uint64_t epoch = 0;
   std::string data_secret;
+  base::Duration idle_link{};  // after which a process closes a way to another that it does not use
 };
 
 class SessionServer {

@@ -27,6 +27,8 @@ enum class FrameKind : uint8_t {
   kPullReply = 7,  // call_id: the size of the object, whose bytes follow unframed; or kFlagFailure and a proto::Failure
   kProbe = 8,      // call_id names a call that its caller waits for; body: proto::CallChain
   kRefsTaken = 9,  // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
+  kLinkIdle = 10,  // of a ring: the sender has no use for it and sends nothing more on it until it is closed or kept
+  kLinkKept = 11,  // the answer to that of a side that has: it stays open
 };
 
 enum FrameFlags : uint16_t {
@@ -63,7 +65,7 @@ static_assert(sizeof(FrameHeader) == 64);
 // True where the header can be trusted to describe a frame: magic, version, known kind, length within the limit.
 inline bool check_header(const FrameHeader& header) {
   return header.magic == kFrameMagic && header.version == kFrameVersion && header.kind >= FrameKind::kControl &&
-         header.kind <= FrameKind::kRefsTaken && header.length <= kMaxFrameBody;
+         header.kind <= FrameKind::kLinkKept && header.length <= kMaxFrameBody;
 }
 
 }  // namespace rayo::rpc

@@ -63,6 +63,7 @@ void ActorClient::submit(std::unique_ptr<OutgoingCall> call) {
 // One call, not from within itself: filling a result may end another call's wait and come back here.
 void ActorClient::pump() {
   if (pumping_) return;
+  if (state_ == State::kUnlinked && !queue_.empty() && queue_.front()->ready()) return link_to_address();
   pumping_ = true;
   while (!queue_.empty() && queue_.front()->ready() && send_front()) {
   }
@@ -188,6 +189,13 @@ void ActorClient::link_lost() {
   state_ = State::kLost;
   link_failed(error_record(ErrorKind::kUnavailable, base::cat("call to actor ", who(), ": the connection broke"),
                            "`rayo status` shows whether its node is alive"));
+}
+
+void ActorClient::unlinked() {
+  if (state_ != State::kReady) return;
+  link_ = kNoPeer;
+  state_ = State::kUnlinked;
+  if (last_word_) apply_last_word();
 }
 
 // Whether it is dead or to be restarted the next ActorInfo says; calls that were never sent wait for it.

@@ -39,7 +39,7 @@ class ActorClient : public CallOwner {
   void set_registered(bool yes) { registered_ = yes; }
   // How often a life of it was seen to end.
   uint32_t lives_ended() const { return lives_ended_; }
-  bool idle() const { return outstanding_ == 0 && queue_.empty(); }
+  bool idle() const override { return outstanding_ == 0 && queue_.empty(); }
   uint32_t outstanding() const { return outstanding_; }
   // The last handle is gone: CallWire::went_idle when idle() turns true.
   void part() { parting_ = true; }
@@ -56,6 +56,7 @@ class ActorClient : public CallOwner {
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;
   void link_lost() override;
+  void unlinked() override;
   void peer_gone(const proto::DeathRecord& death) override;
   void on_deadline(base::TimePoint now) override;
   std::string who() const override;
@@ -68,7 +69,8 @@ class ActorClient : public CallOwner {
     kNowhere,  // not placed yet, starting or restarting: calls wait
     kLinking,
     kReady,
-    kLost,  // the link broke and nobody said why yet
+    kUnlinked,  // alive, and not called for long
+    kLost,      // the link broke and nobody said why yet
     kDead,
   };
 

@@ -101,6 +101,12 @@ void CallHost::on_peer_closed(PeerId peer) {
   }
 }
 
+bool CallHost::quiet(PeerId peer) const {
+  auto given = given_.lower_bound({peer, 0});
+  return (given == given_.end() || given->first.first != peer) && !(running_ && running_->peer == peer) &&
+         !mailbox_.holds(peer);
+}
+
 void CallHost::on_host_actor(const proto::HostActor& request) {
   hosted_.actor = id_of<ActorId>(request.spec().actor());
   hosted_.class_name = request.spec().class_name();

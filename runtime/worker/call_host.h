@@ -46,6 +46,8 @@ class CallHost {
   // The caller holds the refs inside that reply itself now.
   void on_refs_taken(PeerId peer, uint64_t call_id);
   void on_peer_closed(PeerId peer);
+  // Nothing of that peer waits or runs here, and nothing given to it is waited for.
+  bool quiet(PeerId peer) const;
   void on_host_actor(const proto::HostActor& request);
   void on_host_tasks(const proto::HostTasks& request);
 

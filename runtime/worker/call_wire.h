@@ -35,6 +35,10 @@ class CallOwner {
   virtual void link_failed(const ErrorRecord& why) = 0;
   // The way to the process broke; why it did may follow.
   virtual void link_lost() = 0;
+  // Whether it could do without its link: no call is under way or waits to be sent.
+  virtual bool idle() const = 0;
+  // The link is given up for want of use: connect again before the next call.
+  virtual void unlinked() = 0;
   // The process is gone, and this is how.
   virtual void peer_gone(const proto::DeathRecord& death) = 0;
   virtual void on_deadline(base::TimePoint now) = 0;

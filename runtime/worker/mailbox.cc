@@ -58,19 +58,19 @@ bool Mailbox::take(IncomingCall& out) {
   return false;
 }
 
-bool Mailbox::holds(PeerId peer, uint64_t call_id) const {
+bool Mailbox::holds(PeerId peer, std::optional<uint64_t> call_id) const {
   auto waiting = blocked_.find(peer);
   if (waiting != blocked_.end())
     for (const IncomingCall& call : waiting->second)
-      if (call.header.call_id == call_id) return true;
+      if (!call_id || call.header.call_id == *call_id) return true;
   return holds_flat(taking_, peer, call_id) || holds_flat(arrived_, peer, call_id);
 }
 
-bool Mailbox::holds_flat(const rpc::FlatBuffer& records, PeerId peer, uint64_t call_id) {
+bool Mailbox::holds_flat(const rpc::FlatBuffer& records, PeerId peer, std::optional<uint64_t> call_id) {
   Record record;
   for (Bytes left = records.bytes(); !left.empty(); left = left.subspan(sizeof record + padded(record.header.length))) {
     std::memcpy(&record, left.data(), sizeof record);
-    if (record.peer == peer && record.header.call_id == call_id) return true;
+    if (record.peer == peer && (!call_id || record.header.call_id == *call_id)) return true;
   }
   return false;
 }

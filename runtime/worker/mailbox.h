@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -51,8 +52,8 @@ class Mailbox {
   bool take(IncomingCall& out);
   // Calls not started, in the order of take, as far as that can be told.
   size_t size() const { return size_; }
-  // Whether that call waits here.
-  bool holds(PeerId peer, uint64_t call_id) const;
+  // Whether that call of the peer waits here; nullopt: any of its calls.
+  bool holds(PeerId peer, std::optional<uint64_t> call_id = std::nullopt) const;
 
  private:
   struct Record {
@@ -61,7 +62,7 @@ class Mailbox {
     CallRefs* refs;  // owned while the record is here
   };
   bool take_flat(IncomingCall& out);
-  static bool holds_flat(const rpc::FlatBuffer& records, PeerId peer, uint64_t call_id);
+  static bool holds_flat(const rpc::FlatBuffer& records, PeerId peer, std::optional<uint64_t> call_id);
 
   // Records, each with its body, padded to 8. What arrives goes into the one while the other is emptied: both stay as
   // small as what comes at a time.

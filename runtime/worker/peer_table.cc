@@ -320,10 +320,10 @@ void PeerTable::read_raylet(uint32_t events) {
   if ((events & EPOLLOUT) != 0) flush_raylet();
   rpc::SocketChannel* link = raylet_.get();
   base::Status read = link->on_readable([&](const rpc::FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) {
-    // What a peer wrote before it died comes before the raylet's word of its death, and its ring's end
-    // before
-    // the raylet gives its bit to another.
+    // What a peer wrote before it died comes before the raylet's word of its death, and its ring's end, rung or not yet,
+    // before the raylet gives its bit to another.
     poll_rings();
+    scan_rings(false);
     sink_.on_raylet_frame(header, body, fds);
   });
   if (read.ok() || raylet_.get() != link) return;

@@ -26,9 +26,15 @@ void Peers::connect(const proto::ProcessAddress& address, CallOwner& owner) {
   owners_[&owner] = process;
   Entry& entry = entries_[process];
   if (std::find(entry.owners.begin(), entry.owners.end(), &owner) == entry.owners.end()) entry.owners.push_back(&owner);
-  if (entry.link != kNoPeer) return owner.linked(entry.link);
+  const bool offered = idle_.offered(entry.link);
+  if (entry.link != kNoPeer && !offered) return owner.linked(entry.link);
   if (entry.connecting) return;
   entry.connecting = true;
+  entry.address = address;
+  if (!offered) ask_for_link(process, address);
+}
+
+void Peers::ask_for_link(const ProcessId& process, const proto::ProcessAddress& address) {
   proto::ToRaylet message;
   *message.mutable_connect()->mutable_peer() = address;
   raylet_.request(message, [this, process](RayletLink::Answer answer, std::vector<base::Fd>& fds) {
@@ -75,6 +81,7 @@ void Peers::on_link(const proto::PeerLink& link, std::vector<base::Fd>& fds) {
   auto peer = add_ring(link, fds);
   if (!peer.ok()) return refused(process, record_of(peer.status()));
   callers_[*peer] = link.peer();
+  idle_.opened(*peer, IdleLinks::Way::kRing);
   connected(process, *peer);
 }
 
@@ -83,6 +90,7 @@ void Peers::connected(const ProcessId& process, PeerId peer) {
   entry.link = peer;
   entry.connecting = false;
   by_peer_[peer] = process;
+  look_later();
   for (CallOwner* owner : std::vector<CallOwner*>(entry.owners))
     if (owner->link() != peer) owner->linked(peer);
 }
@@ -100,7 +108,9 @@ void Peers::on_gone(const ProcessId& process, const proto::DeathRecord& death) {
 }
 
 void Peers::on_closed(PeerId peer) {
+  if (idle_.offered(peer)) return forget_link(peer);
   callers_.erase(peer);
+  idle_.closed(peer);
   auto found = by_peer_.find(peer);
   if (found == by_peer_.end()) return;
   const ProcessId process = found->second;
@@ -112,6 +122,78 @@ void Peers::on_closed(PeerId peer) {
   if (auto left = entries_.find(process);
       left != entries_.end() && left->second.owners.empty() && !left->second.connecting)
     entries_.erase(left);
+}
+
+// ---- links that nobody uses ----
+
+std::vector<CallOwner*> Peers::owners_on(PeerId peer) const {
+  std::vector<CallOwner*> owners = entries_.at(by_peer_.at(peer)).owners;
+  std::erase_if(owners, [peer](const CallOwner* owner) { return owner->link() != peer; });
+  return owners;
+}
+
+bool Peers::idle(PeerId peer) const {
+  if (!by_peer_.contains(peer) || engine_.backlog(peer) != 0 || !idleness_.quiet(peer)) return false;
+  const std::vector<CallOwner*> owners = owners_on(peer);
+  return std::all_of(owners.begin(), owners.end(), [](const CallOwner* owner) { return owner->idle(); });
+}
+
+void Peers::look_later() {
+  const base::TimePoint at = idle_.next_look(idleness_.clock.now());
+  if (at == base::kForever || std::exchange(looking_, true)) return;
+  idleness_.alarms.at(at, [this] {
+    looking_ = false;
+    look_for_idle();
+    look_later();
+  });
+}
+
+void Peers::look_for_idle() {
+  const IdleLinks::Idle found = idle_.look(
+      idleness_.clock.now(), [this](PeerId peer) { return engine_.last_used(peer); },
+      [this](PeerId peer) { return idle(peer); });
+  for (PeerId peer : found.offer) offer(peer);
+  for (PeerId peer : found.close) give_up(peer);
+}
+
+void Peers::offer(PeerId peer) {
+  for (CallOwner* owner : owners_on(peer)) owner->unlinked();
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kLinkIdle;
+  header.flags = rpc::kFlagUrgent;
+  engine_.send(peer, header, {});
+}
+
+void Peers::on_idle(PeerId peer) {
+  if (idle(peer)) return give_up(peer);
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kLinkKept;
+  header.flags = rpc::kFlagUrgent;
+  engine_.send(peer, header, {});
+}
+
+void Peers::on_kept(PeerId peer) {
+  if (!idle_.kept(peer)) return;
+  connected(by_peer_.at(peer), peer);
+}
+
+void Peers::give_up(PeerId peer) {
+  for (CallOwner* owner : owners_on(peer)) owner->unlinked();
+  engine_.close(peer);
+  forget_link(peer);
+}
+
+void Peers::forget_link(PeerId peer) {
+  callers_.erase(peer);
+  idle_.closed(peer);
+  const ProcessId process = by_peer_.extract(peer).mapped();
+  Entry& entry = entries_.at(process);
+  if (entry.link != peer) return;  // there is a newer one
+  entry.link = kNoPeer;
+  if (entry.connecting)
+    ask_for_link(process, entry.address);
+  else if (entry.owners.empty())
+    entries_.erase(process);
 }
 
 struct Peers::Dialled : Posted {
@@ -161,6 +243,7 @@ void Peers::Dialled::done(Posted* posted) {
   auto peer = peers.engine_.add_tcp_peer(std::move(*dialled->socket), std::move(dialled->tls));
   if (!peer.ok()) return peers.refused(dialled->process, record_of(peer.status()));
   peers.introduce(*peer);
+  peers.idle_.opened(*peer, IdleLinks::Way::kTcp);
   peers.connected(dialled->process, *peer);
 }
 

@@ -1,7 +1,8 @@
 // The ways from this process to others: one link for each, made when it is first wanted (a ring by the raylet, TCP to
 // another node), shared by every actor client and lease that reaches that process, and by what reaches us from there.
 //
-// Owners that share a process are told together when its link breaks or its end is known. Everything under the baton.
+// Owners that share a process are told together when its link breaks or its end is known. A link that nobody has used
+// for long is given up (idle_links.h) and made again by the next call. Everything under the baton.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,9 @@
 #include <rayo/id.h>
 
 #include "runtime/rpc/token.h"
+#include "runtime/worker/alarms.h"
 #include "runtime/worker/call_wire.h"
+#include "runtime/worker/idle_links.h"
 #include "runtime/worker/raylet_link.h"
 
 namespace rayo::worker {
@@ -28,7 +31,19 @@ class Peers {
     std::string machine;
     rpc::LinkKeys keys;
   };
-  Peers(Engine& engine, RayletLink& raylet, Self self) : engine_(engine), raylet_(raylet), self_(std::move(self)) {}
+  // When links are given up: `quiet` says whether nothing that came by that link is under way here.
+  struct Idleness {
+    Alarms& alarms;
+    const base::Clock& clock;
+    base::Duration after = kIdleLink;
+    std::function<bool(PeerId)> quiet;
+  };
+  Peers(Engine& engine, RayletLink& raylet, Self self, Idleness idleness)
+      : engine_(engine),
+        raylet_(raylet),
+        self_(std::move(self)),
+        idleness_(std::move(idleness)),
+        idle_(idleness_.after) {}
   ~Peers();
 
   // owner.linked or owner.link_failed, perhaps at once; then link_lost and peer_gone until disconnect.
@@ -43,6 +58,9 @@ class Peers {
   void on_introduction(PeerId peer, Bytes body);
   // Nil where nobody said.
   proto::ProcessAddress address_of(PeerId peer) const;
+  // The other side of a ring has no use for it / keeps it.
+  void on_idle(PeerId peer);
+  void on_kept(PeerId peer);
   void on_gone(const ProcessId& process, const proto::DeathRecord& death);
   // From the engine.
   void on_closed(PeerId peer);
@@ -53,12 +71,23 @@ class Peers {
  private:
   struct Entry {
     PeerId link = kNoPeer;
-    bool connecting = false;
+    bool connecting = false;  // or is to be, once the offered link is closed or kept
+    proto::ProcessAddress address;
     std::vector<CallOwner*> owners;
   };
 
   struct Dialled;
 
+  void ask_for_link(const ProcessId& process, const proto::ProcessAddress& address);
+  std::vector<CallOwner*> owners_on(PeerId peer) const;
+  bool idle(PeerId peer) const;
+  void look_for_idle();
+  void look_later();
+  void offer(PeerId peer);
+  // This side gives the link up: its owners are told, the engine forgets it.
+  void give_up(PeerId peer);
+  // It is gone by agreement: whoever wants one again gets a new one.
+  void forget_link(PeerId peer);
   void on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds);
   base::StatusOr<PeerId> add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void dial(const proto::ProcessAddress& address);
@@ -69,6 +98,9 @@ class Peers {
   Engine& engine_;
   RayletLink& raylet_;
   const Self self_;
+  const Idleness idleness_;
+  IdleLinks idle_;
+  bool looking_ = false;
   std::unordered_map<ProcessId, Entry> entries_;
   std::unordered_map<PeerId, ProcessId> by_peer_;
   std::unordered_map<PeerId, proto::ProcessAddress> callers_;  // whose calls come by that link

@@ -29,10 +29,12 @@ constexpr base::Duration kDialTimeout = std::chrono::seconds(10);
 
 base::StatusOr<Traffic::Identity> identity_of(const proto::HelloReply& reply, const ProcessId& process) {
   RAYO_ASSIGN_OR_RETURN(const rpc::Secret secret, rpc::secret_from_bytes(reply.data_secret()));
-  return Traffic::Identity{.node = id_of<NodeId>(reply.node()),
-                           .process = process,
-                           .machine = reply.machine(),
-                           .keys = rpc::LinkKeys::of_data(secret)};
+  return Traffic::Identity{
+      .node = id_of<NodeId>(reply.node()),
+      .process = process,
+      .machine = reply.machine(),
+      .keys = rpc::LinkKeys::of_data(secret),
+      .idle_link = reply.idle_link_ms() > 0 ? std::chrono::milliseconds(reply.idle_link_ms()) : kIdleLink};
 }
 
 ContextRecord context_of(const proto::HelloReply& reply, const ProcessId& process) {

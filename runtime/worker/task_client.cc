@@ -48,6 +48,11 @@ class TaskClient::Worker : public CallOwner {
     why_ = error_record(ErrorKind::kTaskSystem, base::cat("task ", task_, ": the connection to its worker broke"));
     await_verdict(kVerdict);
   }
+  bool idle() const override { return !busy_; }
+  void unlinked() override {
+    link_ = kNoPeer;
+    client_.remove(*this, nullptr, true);
+  }
   void peer_gone(const proto::DeathRecord& death) override {
     why_ = task_worker_died(task_, death);
     // Its last reply may still be in the ring, whose end comes after it (link_lost).

@@ -17,7 +17,9 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       references_(raylet_, arena_, identity.node),
       table_(base::short_id(identity.node), base::short_id(identity.process), references_),
       peers_(engine_, raylet_,
-             {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys}),
+             {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys},
+             {alarms_, clock, identity.idle_link,
+              [this](PeerId peer) { return host_.quiet(peer) && !confirming_.contains(peer); }}),
       host_({engine_, raylet_, arena_, table_, references_,
              [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
                send(peer, header, parts);
@@ -73,6 +75,10 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
       return host_.on_refs_taken(peer, header.call_id);
     case rpc::FrameKind::kControl:
       return peers_.on_introduction(peer, body);
+    case rpc::FrameKind::kLinkIdle:
+      return peers_.on_idle(peer);
+    case rpc::FrameKind::kLinkKept:
+      return peers_.on_kept(peer);
     case rpc::FrameKind::kProbe:
       if (events_.on_probe) events_.on_probe(peer, header.call_id, body);
       return;
@@ -125,7 +131,9 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
     table_.fulfil(*slot, view->rest, std::move(inner));
   }
   if (!given) return;
+  ++confirming_[peer];
   references_.flush_and_confirm([this, peer, call_id = header.call_id] {
+    if (auto confirmed = confirming_.find(peer); --confirmed->second == 0) confirming_.erase(confirmed);
     rpc::FrameHeader taken;
     taken.kind = rpc::FrameKind::kRefsTaken;
     taken.call_id = call_id;

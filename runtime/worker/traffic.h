@@ -39,6 +39,7 @@ class Traffic : public Sink, public CallWire {
     std::string machine;
     rpc::LinkKeys keys;
     bool remote = false;  // a driver without a raylet on its machine
+    base::Duration idle_link = kIdleLink;
   };
   // `doorbell` is the one that the raylet was told of; attach the raylet's socket to engine() next.
   Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);
@@ -102,6 +103,7 @@ class Traffic : public Sink, public CallWire {
   Alarms alarms_;
   std::multimap<CallOwner*, Alarms::Number> wakes_;  // its iterators stay valid
   Turn turn_;
+  std::unordered_map<PeerId, int> confirming_;  // refs of their replies that our raylet is being told of
   bool closed_ = false;  // what stands below the engine is going: its service thread finds nothing to do any more
   Engine engine_;
   RayletLink raylet_;

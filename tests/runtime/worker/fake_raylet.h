@@ -36,7 +36,8 @@ namespace rayo::worker {
 
 class FakeRaylet {
  public:
-  FakeRaylet() {
+  // `idle_link`: after which its processes close a way that they do not use; 0: their default.
+  explicit FakeRaylet(std::chrono::milliseconds idle_link = {}) : idle_link_(idle_link) {
     char name[] = "/tmp/rayo-worker-test-XXXXXX";
     dir_ = ::mkdtemp(name);
     path_ = dir_ + "/raylet.sock";
@@ -69,6 +70,11 @@ class FakeRaylet {
   size_t objects() {
     std::lock_guard hold(mutex_);
     return objects_.size();
+  }
+  // Rings made so far.
+  size_t links_made() {
+    std::lock_guard hold(mutex_);
+    return links_.size();
   }
   bool holds(const ObjectId& id) {
     std::lock_guard hold(mutex_);
@@ -284,6 +290,7 @@ class FakeRaylet {
     reply.set_namespace_("test");
     reply.set_machine("machine");
     reply.set_data_secret(std::string(32, 's'));
+    reply.set_idle_link_ms(idle_link_.count());
     send(from, call_id, message);
     for (auto& [id, actor] : actors_)
       if (actor.process == from->process) {
@@ -452,6 +459,7 @@ class FakeRaylet {
       }
   }
 
+  const std::chrono::milliseconds idle_link_;
   const NodeId node_ = base::random_id<NodeId>();
   std::string dir_;
   std::string path_;

@@ -1,9 +1,11 @@
 // If these fail: calls get lost, reordered or never end; an error of an actor does not reach its caller.
 #include "runtime/worker/process.h"
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <random>
 
 #include <rayo/internal/registry.h>
 
@@ -167,6 +169,7 @@ Function g_functions[] = {
 
 class ProcessTest : public testing::Test {
  protected:
+  explicit ProcessTest(milliseconds idle_link = {}) : raylet_(idle_link) {}
   void SetUp() override {
     auto connected = Process::connect({.raylet_socket = raylet_.socket(), .arguments = {"test"}});
     ASSERT_TRUE(connected.ok()) << connected.status();
@@ -412,6 +415,45 @@ TEST_F(ProcessTest, ManyThreadsMayCall) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(get(call(counter, 2, 0)).number, 2000);
+}
+
+class IdleLinksStressTest : public ProcessTest {
+ protected:
+  IdleLinksStressTest() : ProcessTest(milliseconds(1)) {}
+};
+
+// Rings are given up after a millisecond without use, by callers and callees, while calls come at any moment around it.
+TEST_F(IdleLinksStressTest, EveryCallRunsOnceAndInOrderWhileRingsAreClosedAndMadeAgain) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE(base::cat("seed ", seed));
+  std::mt19937 random(seed);
+  const std::array<ActorId, 3> counters{spawn(0), spawn(0), spawn(0)};
+  std::array<int64_t, 3> sums{};
+  std::vector<std::pair<ObjectHandle, int64_t>> under_way;
+  const auto check_all = [&] {
+    for (auto& [object, sum] : std::exchange(under_way, {})) {
+      const Read read = get(object);
+      ASSERT_FALSE(read.error) << read.error->text;
+      ASSERT_EQ(read.number, sum);
+      g_backend->release(object);
+    }
+  };
+  for (int round = 0; round < 600 && !HasFatalFailure(); ++round) {
+    for (uint32_t calls = random() % 5; calls > 0; --calls) {
+      const size_t to = random() % 3, through = random() % 3;
+      if (through == to) {
+        under_way.emplace_back(call(counters[to], 2, 1), ++sums[to]);
+        if (random() % 2) check_all();
+        continue;
+      }
+      check_all();  // a call by another actor may overtake ours: only one's own keep their order
+      under_way.emplace_back(call(counters[through], 6, 1, {counters[to]}), ++sums[to] + 1);
+      check_all();
+    }
+    check_all();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 4'000));  // the load: bursts with pauses
+  }
+  EXPECT_GT(raylet_.links_made(), 50u);
 }
 
 TEST_F(ProcessTest, AChildOfForkGetsATypedError) {
