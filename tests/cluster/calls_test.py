@@ -1,6 +1,7 @@
 """If these fail: a way of calling (near, far, from a remote driver) does not work on a real cluster."""
 import subprocess
 
+import pytest
 from conftest import BIN
 
 
@@ -21,12 +22,16 @@ def test_on_two_nodes(home):
     assert "2 nodes, local, 0 failed" in run(home)
 
 
-def test_from_a_remote_driver(home, tmp_path):
-    home.start_head("--num-cpus", "8")
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_from_a_remote_driver(home, tmp_path, nodes):
+    """It has no arena: large values of others come to it through its raylet, piece by piece."""
+    address = home.start_head("--num-cpus", "8")["address"]
+    if nodes == 2:
+        home.start_node(address, "--num-cpus", "8")
     node = home.rayo("status", "--json", code=0).json()["nodes"][0]["address"]
     token = next((home.root / "home" / "sessions").glob("*.token")).read_text().strip()
     away = {"RAYO_HOME": str(tmp_path / "home"), "RAYO_RUNTIME_DIR": str(tmp_path / "run"), "RAYO_ADDRESS": node, "RAYO_TOKEN": token}
-    assert "1 nodes, remote, 0 failed" in run(home, **away)
+    assert f"{nodes} nodes, remote, 0 failed" in run(home, **away)
 
 
 def test_a_program_with_threads_before_init(home):
@@ -34,3 +39,15 @@ def test_a_program_with_threads_before_init(home):
     home.start_head("--num-cpus", "8")
     process = subprocess.run([str(BIN / "cluster_threaded")], env=home.env, text=True, capture_output=True, timeout=60)
     assert process.returncode == 0 and process.stdout == "42\n", process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_while_every_unused_link_is_closed_at_once(home, nodes):
+    """Rings and connections that were not used for a millisecond are given up: no call may be lost or overtake another."""
+    file = home.root / "rayo.toml"
+    file.write_text('[links]\nidle_after = "1ms"\n[leases]\nconfirm_each = "1s"\n')
+    address = home.start_head("--num-cpus", "8", "--config", str(file))["address"]
+    if nodes == 2:
+        home.start_node(address, "--num-cpus", "8")
+    for _ in range(3):
+        assert f"{nodes} nodes, local, 0 failed" in run(home)

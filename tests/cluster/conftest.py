@@ -10,10 +10,12 @@ Both end everything of their home and fail where a process, file, socket or list
 """
 import json
 import os
+import queue
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -51,6 +53,7 @@ class Home:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("RAYO_")}
         self.env.update(RAYO_HOME=str(self.root / "home"), RAYO_RUNTIME_DIR=str(self.root / "run"))
         self.ports = set()
+        self.programs = []
 
     def popen(self, *args, env=None, **more):
         return subprocess.Popen([str(self.program), *map(str, args)], env={**self.env, **(env or {})}, text=True,
@@ -142,12 +145,69 @@ class Home:
         assert not self.left(), "left behind:\n" + "\n".join(self.left())
 
     def remove(self):
+        for program in self.programs:
+            program.close()
         for pid in self.processes():  # a failed test: nothing of it may disturb the next
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:
                 pass
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Program:
+    """A test program as driver: its own lines as they come (those of its workers, "(Name pid=...) ...", apart)."""
+
+    def __init__(self, home, name, *args, env=None, wrap=()):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([*map(str, wrap), str(BIN / name), *map(str, args)], env={**home.env, **(env or {})}, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.pid, self.printed = self.process.pid, []
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        home.programs.append(self)
+
+    def _read(self):
+        for line in self.process.stdout:
+            (self.printed.append if line.startswith("(") else self.lines.put)(line.rstrip("\n"))
+        self.lines.put(None)
+
+    def line(self, timeout=30):
+        """The next line; fails at the end of the output."""
+        try:
+            line = self.lines.get(timeout=timeout)
+        except queue.Empty:
+            raise AssertionError(f"no line within {timeout} s; {self.error_text()}") from None
+        assert line is not None, f"it ended with {self.process.wait(10)}; {self.error_text()}"
+        return line
+
+    def line_that(self, begins, timeout=30):
+        """The next line that begins so; those before it are passed over."""
+        deadline = time.monotonic() + timeout
+        while not (line := self.line(max(0.01, deadline - time.monotonic()))).startswith(begins):
+            pass
+        return line
+
+    def tell(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def error_text(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def end(self, word="return", timeout=30):
+        self.tell(word)
+        return self.process.wait(timeout)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.reader.join(10)
+        for stream in (self.process.stdin, self.process.stdout, self.errors):
+            stream.close()
 
 
 @pytest.fixture
@@ -158,6 +218,8 @@ def home():
     private = Home()
     try:
         yield private
+        for program in private.programs:
+            program.close()
         private.stop_all()
         private.check_nothing_left()
     finally:

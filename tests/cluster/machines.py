@@ -82,6 +82,8 @@ class Network:
     def end(self, good):
         try:
             for machine in self.machines if good else []:
+                for program in machine.programs:
+                    program.close()
                 machine.stop_all()
                 assert not machine.processes(), machine.processes()
         finally:
