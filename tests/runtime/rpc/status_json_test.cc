@@ -76,7 +76,7 @@ TEST(StatusJson, ADeathRecordIsWhole) {
   death.add_last_log_lines("boom");
   auto record = death_json(death);
   EXPECT_EQ(keys(record), (std::vector<std::string>{"at", "node", "pid", "kind", "exit_code", "signal", "core_dumped",
-                                                    "rss_peak_bytes", "text", "last_log_lines"}));
+                                                    "rss_peak_bytes", "incarnation", "text", "last_log_lines"}));
   EXPECT_EQ(record.at("kind"), "out_of_memory");
 }
 
