@@ -46,6 +46,11 @@ base::StatusOr<Reply> await_answer(rpc::Call& call, Ask ask) {
   return base::failed(absl::StatusCode::kCancelled, "the caller is gone");
 }
 
+template <class Request>
+base::Status in_own_name(const Request& request, const rpc::Call& call) {
+  return call.peer().may_act_for(rpc::from_proto<NodeId>(request.node()));
+}
+
 std::string read_from(int fd, off_t at, size_t limit) {
   std::string bytes(limit, '\0');
   ssize_t got = ::pread(fd, bytes.data(), limit, at);
@@ -152,18 +157,29 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::
 }  // namespace
 
 void add_object_methods(rpc::Service& service, Parts& parts) {
-  service.on(rpc::raylet::kAskObject, [&parts](const proto::AskObjectRequest& request, rpc::Call& call) {
-    return await_answer<proto::AskObjectReply>(call, [&](auto done) { parts.objects.ask(request, std::move(done)); });
-  });
-  service.on(rpc::raylet::kHoldObjects, [&parts](const proto::HoldObjectsRequest& request, rpc::Call&) {
-    return base::StatusOr<proto::HoldObjectsReply>(parts.objects.hold(request));
-  });
-  service.on(rpc::raylet::kPublishAtHome, [&parts](const proto::PublishAtHomeRequest& request, rpc::Call&) {
-    return base::StatusOr<proto::Done>(parts.objects.publish_here(request));
-  });
-  service.on(rpc::raylet::kDropCopies, [&parts](const proto::DropCopiesRequest& request, rpc::Call&) {
-    return base::StatusOr<proto::Done>(parts.objects.drop_copies(request));
-  });
+  service.on(
+      rpc::raylet::kAskObject,
+      [&parts](const proto::AskObjectRequest& request, rpc::Call& call) -> base::StatusOr<proto::AskObjectReply> {
+        RAYO_RETURN_IF_ERROR(in_own_name(request, call));
+        return await_answer<proto::AskObjectReply>(call,
+                                                   [&](auto done) { parts.objects.ask(request, std::move(done)); });
+      });
+  service.on(
+      rpc::raylet::kHoldObjects,
+      [&parts](const proto::HoldObjectsRequest& request, rpc::Call& call) -> base::StatusOr<proto::HoldObjectsReply> {
+        RAYO_RETURN_IF_ERROR(in_own_name(request, call));
+        return parts.objects.hold(request);
+      });
+  service.on(rpc::raylet::kPublishAtHome,
+             [&parts](const proto::PublishAtHomeRequest& request, rpc::Call& call) -> base::StatusOr<proto::Done> {
+               RAYO_RETURN_IF_ERROR(in_own_name(request, call));
+               return parts.objects.publish_here(request);
+             });
+  service.on(rpc::raylet::kDropCopies,
+             [&parts](const proto::DropCopiesRequest& request, rpc::Call& call) -> base::StatusOr<proto::Done> {
+               RAYO_RETURN_IF_ERROR(in_own_name(request, call));
+               return parts.objects.drop_copies(request);
+             });
 }
 
 void add_node_methods(rpc::Service& service, Parts& parts) {

@@ -55,6 +55,11 @@ class FakeHead {
   }
 
   std::string address() const { return port_->address(); }
+  // As if that node had joined.
+  base::StatusOr<rpc::TlsIdentity> identity_of(const NodeId& node) const {
+    return rpc::issue_identity(desk_.authority, {rpc::Role::kNode, cluster, rpc::member_id(node)},
+                               base::system_clock().wall());
+  }
   void send(proto::NodeDown message) { down_.push(std::move(message)); }
   // The first message up that fits, at most 10 s from now; what fits is taken out.
   template <class Fits>

@@ -11,6 +11,8 @@
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/package_store.h"
+#include "runtime/rpc/grpc/client.h"
+#include "runtime/rpc/grpc/methods.h"
 #include "runtime/rpc/ring.h"
 #include "tests/runtime/raylet/fake_head.h"
 #include "tests/runtime/raylet/fake_worker.h"
@@ -294,6 +296,33 @@ TEST_F(NodeTest, ADriverOfAnotherVersionIsToldSo) {
       EXPECT_NE(reply->message.hello_reply().failure().text().find("9.9.9"), std::string::npos);
       EXPECT_FALSE(other.receive());
     });
+  });
+}
+
+// Else one node could hold, publish and drop objects for another, whose holds then mean nothing.
+TEST_F(NodeTest, ANodeIsAnsweredInItsOwnNameAlone) {
+  run([this] {
+    auto node = base::random_id<NodeId>(), honest = base::random_id<NodeId>();
+    auto identity = head_->identity_of(node);
+    ASSERT_TRUE(identity.ok()) << identity.status();
+    auto channel = rpc::Channel::tls({.addresses = {head_->registered.node().address()},
+                                      .identity = *identity,
+                                      .expect = {rpc::Role::kNode, head_->cluster, {}}});
+    auto refused = [&](const auto& method, auto request) {
+      rpc::to_proto(honest, request.mutable_node());
+      auto reply = channel->call(method, request, loop_->deadline(5s));
+      EXPECT_EQ(reply.status().code(), absl::StatusCode::kPermissionDenied) << reply.status();
+      EXPECT_NE(base::message(reply.status()).find(honest.hex()), std::string::npos) << reply.status();
+    };
+    refused(rpc::raylet::kAskObject, proto::AskObjectRequest());
+    refused(rpc::raylet::kHoldObjects, proto::HoldObjectsRequest());
+    refused(rpc::raylet::kPublishAtHome, proto::PublishAtHomeRequest());
+    refused(rpc::raylet::kDropCopies, proto::DropCopiesRequest());
+    proto::HoldObjectsRequest hold;
+    rpc::to_proto(node, hold.mutable_node());
+    hold.set_number(1);
+    auto held = channel->call(rpc::raylet::kHoldObjects, hold, loop_->deadline(5s));
+    EXPECT_TRUE(held.ok() && !held->has_failure()) << held.status();
   });
 }
 
