@@ -206,7 +206,7 @@ StartError Start::start_node() {
   if (options_.head && !head_.listen.empty())
     settings.head_addresses = {head_.listen};  // --advertise may be reached from outside alone
   if (options_.head) {                         // the port of --advertise is the head's
-    auto advertised = base::parse_host_port(options_.advertise);
+    auto advertised = base::parse_host(options_.advertise, 0);
     if (advertised.ok()) settings.bind.advertise = advertised->host;
   }
   if (auto written = base::write_settings(node_.settings(), settings); !written.ok()) return failed(written);

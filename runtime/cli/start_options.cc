@@ -1,6 +1,5 @@
 #include "runtime/cli/start_options.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
@@ -103,12 +102,9 @@ base::Status check_together(const Given& given) {
   return {};
 }
 
-// A port of HOST[:PORT] stands behind the only colon, or behind a bracket.
 base::Status check_advertise(const std::string& text) {
-  bool has_port = text.find("]:") != std::string::npos || std::count(text.begin(), text.end(), ':') == 1;
-  if (has_port) return base::within(base::parse_host_port(text).status(), "cannot use --advertise");
-  if (text.find_first_of(" /@,") == std::string::npos) return {};
-  return wrong(cat("cannot use --advertise '", text, "': it is not a host"), "--advertise HOST or HOST:PORT");
+  if (text.find(',') == std::string::npos && base::parse_host(text, 0).ok()) return {};
+  return wrong(cat("cannot use --advertise '", text, "': it is not an address"), "--advertise HOST or HOST:PORT");
 }
 
 base::Status convert_amounts(const Given& given, StartOptions& options) {

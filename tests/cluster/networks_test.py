@@ -2,6 +2,7 @@
 
 The machines are network namespaces (machines.py).
 """
+import pytest
 from conftest import BIN, start_and_token
 from errors_table import expect
 
@@ -90,11 +91,13 @@ def test_advertise_through_nat(network):
     calls_work_on(other, ", remote", RAYO_ADDRESS=f"{gate}:6380", **token)
 
 
-def test_a_cluster_over_v6(network):
+@pytest.mark.parametrize("advertise", [False, True])
+def test_a_cluster_over_v6(network, advertise):
     head, other = network.machine("a"), network.machine("b")
     network.cable(head, other, v6=True)
-    started, token = start_and_token(head, "--node-ip", head.address, "--num-cpus", "8")
-    assert started["address"] == f"[{head.address}]:6379", started
+    flags = ["--advertise", head.address] if advertise else []
+    started, token = start_and_token(head, "--node-ip", head.address, "--num-cpus", "8", *flags)
+    assert started["address"] == f"[{head.address}]:6379" and started["node_address"] == f"[{head.address}]:6380", started
     joined = other.rayo("start", "--address", started["address"], "--num-cpus", "8", "--json", env=token, code=0).json()
     assert joined["node_address"] == f"[{other.address}]:6380", joined
     calls_work_on(head)

@@ -69,6 +69,14 @@ TEST(StartOptions, TakesEveryFlagOfTheContract) {
   EXPECT_EQ(options.advertise, "gate.lan:7000");
 }
 
+TEST(StartOptions, AdvertiseTakesHostsWithAndWithoutAPort) {
+  for (const char* host : {"gate.lan", "gate.lan:7000", "10.0.0.5", "fd00::7", "[fd00::7]", "[fd00::7]:7000"}) {
+    Read result = read({"--head", "--advertise", host});
+    EXPECT_FALSE(result.request.done) << host << ": " << result.err;
+    EXPECT_EQ(result.request.options.advertise, host);
+  }
+}
+
 TEST(StartOptions, DefaultsAreTheContracts) {
   Read result = read({"--head"});
   ASSERT_FALSE(result.request.done) << result.err;
@@ -110,6 +118,9 @@ TEST(StartOptions, WrongUseIsTwoLinesAndExitCodeTwo) {
       {"--head", "--node-ip", "1.2.3.4", "--interface", "eth0"},
       {"--head", "--resume", "alpha"},
       {"--head", "--advertise", "a b"},
+      {"--head", "--advertise", "a:1,b:2"},
+      {"--head", "--advertise", "a:port"},
+      {"--head", "--advertise", "[fd00::7"},
       {"--address", "a:1", "--port", "7"},
       {"--head", "--unknown"},
       {"--head", "stray"},
