@@ -16,6 +16,16 @@ bool loopback_only(const std::string& address) {
   return parsed.ok() && (parsed->host.starts_with("127.") || parsed->host == "::1" || parsed->host == "localhost");
 }
 
+// Beyond this machine the port speaks TLS alone: who opens it there needs the cluster's CA and token.
+std::string http_lines(const StartReport& report) {
+  std::string text = cat("  HTTP       ", report.head.http, "\n");
+  if (!report.head.http.starts_with("https")) return text;
+  size_t port = report.head.http.rfind(':');
+  return cat(text, "             with `Authorization: Bearer TOKEN` and the CA ",
+             (report.session.state / "ca.pem").string(), "\n             here too: http://127.0.0.1",
+             std::string_view(report.head.http).substr(port), "\n");
+}
+
 }  // namespace
 
 std::string join_line(const base::Session& session) {
@@ -39,7 +49,7 @@ std::string start_text(const StartReport& report) {
   }
   text += cat("  this node  ", report.raylet.address,
               report.options.head ? std::string() : cat("  (", report.place.why, ")"), "\n");
-  if (!report.head.http.empty()) text += cat("  HTTP       ", report.head.http, "\n");
+  if (!report.head.http.empty()) text += http_lines(report);
   text += cat("  status     rayo status", which, "\n");
   text += cat("  stop       rayo stop", which, "\n");
   if (!report.options.head) return text;

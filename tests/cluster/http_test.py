@@ -72,10 +72,12 @@ def test_on_the_heads_machine_loopback_needs_no_token(two_machines):
     assert head.run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Host: evil.example", "http://127.0.0.1:8265/").stdout == "403"
 
 
-def test_start_prints_where(two_machines):
+def test_start_prints_where_and_how(two_machines):
     head, _ = two_machines
     out = head.rayo("start", "--head", "--num-cpus", "1", code=0).out
-    assert f"https://{head.address}:8265\n" in out, out
+    assert f"https://{head.address}:8265\n" in out and "http://127.0.0.1:8265\n" in out, out
+    authority = out.split("the CA ", 1)[1].split("\n", 1)[0]
+    assert Path(authority).read_text().startswith("-----BEGIN CERTIFICATE-----"), out
 
 
 def test_idle_slow_and_endless_clients_are_bounded(two_machines):
