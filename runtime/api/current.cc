@@ -8,6 +8,7 @@
 #include <rayo/internal/entry.h>
 #include <rayo/object.h>
 #include <rayo/runtime.h>
+#include <rayo/stream.h>
 
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
@@ -72,13 +73,11 @@ void CountedRef::refuse() const {
                      .next_step = "get values before rayo::shutdown()"});
 }
 
-namespace {
 // The seam counts a negative span as for ever.
 std::chrono::nanoseconds seam_timeout(std::chrono::nanoseconds timeout) {
   if (timeout == kForever) return std::chrono::nanoseconds(-1);
   return std::max(timeout, std::chrono::nanoseconds(0));
 }
-}  // namespace
 
 bool get_object(const CountedRef& ref, std::chrono::nanoseconds timeout, ValueReader read, void* context) {
   Backend& current = backend();

@@ -75,6 +75,7 @@ void InProcess::shutdown() {
   lock.lock();
   waiting_tasks_.clear();
   objects_.clear();
+  streams_.clear();
   actors_.clear();
   names_.clear();
 }
@@ -104,6 +105,7 @@ void InProcess::drop(Object* object) {
     if (--next->count > 0) continue;
     dropped.insert(dropped.end(), next->inner.begin(), next->inner.end());
     for (const ActorId& actor : next->inner_actors) drop_actor(actor);
+    if (next->stream != nullptr) marker_gone(*next->stream);
     const ObjectId id = next->id;
     objects_.erase(id);
   }

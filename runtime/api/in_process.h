@@ -14,6 +14,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,6 +56,8 @@ class InProcess final : public internal::Backend {
   void kill_actor(const ActorId& actor) override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
+  internal::MadeStream make_stream(const StreamOptions& options) override;
+  std::unique_ptr<internal::StreamReading> open_stream(const internal::StreamAddress& address) override;
   void begin_blocking() override;
   void end_blocking() override;
   std::vector<NodeRecord> nodes() override;
@@ -89,6 +92,16 @@ class InProcess final : public internal::Backend {
   void end_actor(Actor& actor, ErrorRecord death);
   void check_deadlock(const Object* object) const;  // throws Deadlock
   bool wait_on(Lock& lock, Object* object, const Until& until);
+  bool wait_for(Lock& lock, const std::function<bool()>& ready, const Until& until);
+  static Until until(std::chrono::nanoseconds timeout);
+
+  // in_process_streams.cc
+  class Writing;
+  class Reading;
+  void cancel_items(LocalStream& stream);  // nobody reads
+  void marker_gone(LocalStream& stream);
+  void end_streams_of(const Actor& actor);
+  void let_go(LocalStream::Item item);
   void join_finished(Lock& lock);
 
   std::mutex lock_;
@@ -106,6 +119,7 @@ class InProcess final : public internal::Backend {
   std::deque<std::unique_ptr<Call>> tasks_;                         // their refs are ready
   std::unordered_map<Call*, std::unique_ptr<Call>> waiting_tasks_;  // theirs are not
   std::map<std::string, std::string, std::less<>> stored_;
+  std::map<LocalStream*, std::unique_ptr<LocalStream>> streams_;
   std::vector<std::thread> pool_;
   std::vector<std::thread> finished_;  // threads of actors that have ended
 };

@@ -197,6 +197,7 @@ void InProcess::end_actor(Actor& actor, ErrorRecord death) {
   if (actor.death) return;
   actor.death = std::move(death);
   actor.runner.stopped = true;
+  end_streams_of(actor);
   if (!actor.name.empty()) names_.erase({actor.name_space, actor.name});
   if (actor.current != nullptr && actor.current->result != nullptr) fail(actor.current->result, *actor.death);
   for (std::unique_ptr<Call>& call : std::exchange(actor.mailbox, {})) {
@@ -264,13 +265,27 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
   return true;
 }
 
-namespace {
 // Overflow-safe: more than a century is for ever.
-std::optional<internal::Clock::time_point> until(std::chrono::nanoseconds timeout) {
+InProcess::Until InProcess::until(std::chrono::nanoseconds timeout) {
   if (timeout.count() < 0 || timeout > std::chrono::hours(24 * 365 * 100)) return std::nullopt;
   return internal::Clock::now() + timeout;
 }
-}  // namespace
+
+bool InProcess::wait_for(Lock& lock, const std::function<bool()>& ready, const Until& until) {
+  if (ready()) return true;
+  Waiting waiting(*this, nullptr);
+  while (!ready()) {
+    if (t_runner != nullptr && t_runner->stopped)
+      throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
+    check_running();
+    if (until && internal::Clock::now() >= *until) return false;
+    if (until)
+      changed_.wait_until(lock, *until);
+    else
+      changed_.wait(lock);
+  }
+  return true;
+}
 
 bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout, internal::ValueReader read,
                     void* context) {

@@ -19,6 +19,7 @@ namespace rayo::api {
 
 struct Actor;
 struct Call;
+struct LocalStream;
 
 // A value or the place where one will be. It lives while it is counted: by refs of the user, by calls that
 // take or make it, by values that hold a ref to it.
@@ -31,6 +32,7 @@ struct Object {
   std::optional<ErrorRecord> error;
   std::vector<Object*> inner;         // counted
   std::vector<ActorId> inner_actors;  // counted
+  LocalStream* stream = nullptr;      // of a marker: whose end nobody but its holders reads
   // Until ready.
   Call* producer = nullptr;                             // null: nobody, or a put
   std::vector<Call*> dependents;                        // tasks that wait for it
@@ -55,6 +57,28 @@ struct Call {
   Actor* actor = nullptr;             // null for a task
   size_t waiting = 0;                 // of a task: refs that are not ready
   Runner* runner = nullptr;           // while it runs
+};
+
+// A stream: what was written and not taken yet. Gone when its writer and its marker are.
+struct LocalStream {
+  struct Item {
+    std::vector<std::byte> value;
+    std::vector<Object*> inner;         // counted
+    std::vector<ActorId> inner_actors;  // counted
+  };
+  uint32_t window = 0;
+  int64_t window_bytes = 0;
+  ActorId maker;  // nil: no actor
+  std::deque<Item> items;
+  int64_t bytes = 0;             // of items
+  const void* reader = nullptr;  // the first that asked
+  bool writer = true;            // lives
+  bool marker = true;            // lives
+  bool ended = false;            // no more items will be written
+  bool cancelled = false;        // nobody reads
+  std::optional<ErrorRecord> error;
+
+  bool room() const { return items.size() < window && bytes < window_bytes; }
 };
 
 struct Actor {

@@ -10,13 +10,14 @@
 #include "runtime/base/throw_trace.h"
 
 namespace rayo::base {
-namespace {
 
 std::string demangled(const std::type_info& type) {
   int status = 0;
   std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
   return status == 0 ? name.get() : type.name();
 }
+
+namespace {
 
 std::string thrown_type() {
   const std::type_info* type = abi::__cxa_current_exception_type();

@@ -10,11 +10,16 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <typeinfo>
 
 #include <rayo/internal/registry.h>
 
 namespace rayo::base {
 
 std::optional<ErrorRecord> invoke(const internal::Function& function, internal::Invocation& invocation);
+
+// As C++ spells it.
+std::string demangled(const std::type_info& type);
 
 }  // namespace rayo::base

@@ -29,6 +29,12 @@ enum class FrameKind : uint8_t {
   kRefsTaken = 9,  // call_id names a call whose reply held refs: the receiver holds them itself now, its raylet knows
   kLinkIdle = 10,  // of a ring: the sender has no use for it and sends nothing more on it until it is closed or kept
   kLinkKept = 11,  // the answer to that of a side that has: it stays open
+  // Streams (runtime/worker/streams.h). `call_id` is the receiver's own number of the stream, `target` the sender's.
+  kStreamOpen = 12,    // to the maker: send the items here
+  kStreamItem = 13,    // to the reader; sequence: from 1; sections refs and actors, then the value
+  kStreamCredit = 14,  // to the maker; sequence: items taken so far, function: their bytes
+  kStreamEnd = 15,     // to the reader; sequence: how many items there were; with kFlagFailure a proto::Failure
+  kStreamCancel = 16,  // to the maker: nothing is read any more
 };
 
 enum FrameFlags : uint16_t {
@@ -65,7 +71,7 @@ static_assert(sizeof(FrameHeader) == 64);
 // True where the header can be trusted to describe a frame: magic, version, known kind, length within the limit.
 inline bool check_header(const FrameHeader& header) {
   return header.magic == kFrameMagic && header.version == kFrameVersion && header.kind >= FrameKind::kControl &&
-         header.kind <= FrameKind::kLinkKept && header.length <= kMaxFrameBody;
+         header.kind <= FrameKind::kStreamCancel && header.length <= kMaxFrameBody;
 }
 
 }  // namespace rayo::rpc

@@ -4,6 +4,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
+#include "runtime/worker/cluster_streams.h"
 #include "runtime/worker/demand.h"
 #include "runtime/worker/failure.h"
 
@@ -62,6 +63,12 @@ ClusterBackend::Hold ClusterBackend::enter() {
   return hold;
 }
 
+ClusterBackend::Hold ClusterBackend::enter_to_release() {
+  if (fork_.in_child()) return {};
+  Hold hold(traffic_.engine().baton());
+  return closed_ ? Hold() : std::move(hold);
+}
+
 // ---- waiting ----
 
 bool ClusterBackend::in_call() const { return traffic_.host().running() && std::this_thread::get_id() == main_thread_; }
@@ -104,6 +111,10 @@ bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>&
   chain_.end();
   if (lends) lend(true);
   return ready();
+}
+
+bool ClusterBackend::wait_until(const std::function<bool()>& ready, base::TimePoint deadline, PeerId peer) {
+  return in_call() ? drive_nested(nullptr, ready, deadline) : drive(ready, deadline, peer);
 }
 
 void ClusterBackend::lend(bool take_back) {
@@ -500,6 +511,21 @@ std::optional<std::string> ClusterBackend::load(std::string_view key) {
   proto::ToWorker answer = ask(key_value(proto::KeyValue::GET, key), kControlTimeout);
   if (!answer.key_value_reply().found()) return std::nullopt;
   return std::move(*answer.mutable_key_value_reply()->mutable_value());
+}
+
+internal::MadeStream ClusterBackend::make_stream(const StreamOptions& options) {
+  const ContextRecord here = context();
+  return worker::make_stream(*this, options,
+                             {.node = here.node,
+                              .process = here.process,
+                              .actor = here.actor,
+                              .incarnation = here.incarnation,
+                              .window = options.window,
+                              .window_bytes = options.window_bytes});
+}
+
+std::unique_ptr<internal::StreamReading> ClusterBackend::open_stream(const internal::StreamAddress& address) {
+  return worker::open_stream(*this, address);
 }
 
 std::vector<NodeRecord> ClusterBackend::nodes() {

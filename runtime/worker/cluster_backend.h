@@ -53,13 +53,22 @@ class ClusterBackend : public internal::Backend {
   void end_blocking() override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
+  internal::MadeStream make_stream(const StreamOptions& options) override;
+  std::unique_ptr<internal::StreamReading> open_stream(const internal::StreamAddress& address) override;
   std::vector<NodeRecord> nodes() override;
   ContextRecord context() override;
 
- private:
+  // ---- for the ends of streams ----
   using Hold = std::unique_lock<Baton>;
-
+  // Takes the baton; throws where this process may not use it any more.
   Hold enter();
+  // The same for what only lets go: empty where nothing is left to do.
+  Hold enter_to_release();
+  // As get() waits; false: the deadline passed.
+  bool wait_until(const std::function<bool()>& ready, base::TimePoint deadline, PeerId peer);
+  Traffic& traffic() { return traffic_; }
+
+ private:
   void wait_for_room(ActorClient& client);
   void set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout);
   // Waits until `ready` holds; false at the deadline. Throws Cancelled on Ctrl-C and Unavailable at shutdown.

@@ -179,7 +179,7 @@ void ObjectTable::free_if_unused(ObjectSlot& slot) {
   slot.data = nullptr;
   slot.size = 0;
   slot.error.reset();
-  slot.own = slot.exported = slot.in_arena = slot.pinned = false;
+  slot.own = slot.exported = slot.in_arena = slot.pinned = slot.watched = false;
   slot.shared.store(false, std::memory_order_relaxed);
   slot.id = {};
   slot.state.store(ObjectState::kFree, std::memory_order_release);

@@ -53,6 +53,7 @@ struct alignas(64) ObjectSlot {
   bool exported = false;             // own, and its id left this process: the home must know it
   bool in_arena = false;             // `data` lies in the arena
   bool pinned = false;               // ... and the raylet keeps it there until it is told to let go
+  bool watched = false;              // own: a stream's marker (streams.h), whose end is wanted to be known
   std::atomic<uint32_t> handles{0};  // and kReleaseQueued
   uint32_t index = 0;
   uint32_t generation = 0;

@@ -142,6 +142,7 @@ class Worker {
       traffic.engine().wait_until([this] { return exit_ || parts_.traffic.host().has_work(); });
       while (!exit_ && traffic.host().has_work()) run_some();
     }
+    traffic.streams().leave_open();
     traffic.host().destroy_actor();
     std::fflush(nullptr);
     ::_exit(0);

@@ -105,6 +105,7 @@ void References::freeing(ObjectSlot& slot) {
     raylet_.push(message);
   }
   if (held_.erase(slot.id) != 0) return;
+  if (slot.watched && !slot.exported && unheld_) unheld_(slot.id);
   if (!slot.own || slot.exported) dropped_.push_back(slot.id);
 }
 

@@ -25,6 +25,8 @@ class References : public ObjectObserver {
   References(RayletLink& raylet, ArenaStore& arena, NodeId node)
       : raylet_(raylet), arena_(arena), pieces_(raylet), node_(node) {}
   void bind(ObjectTable& table) { table_ = &table; }
+  // Told when a watched object that never left this process has lost its last handle. (Of the others the raylet tells.)
+  void on_unheld(std::function<void(const ObjectId&)> tell) { unheld_ = std::move(tell); }
 
   // A foreign object got its first handle here.
   void hold(ObjectSlot& slot);
@@ -71,6 +73,7 @@ class References : public ObjectObserver {
   ObjectPieces pieces_;
   const NodeId node_;
   ObjectTable* table_ = nullptr;
+  std::function<void(const ObjectId&)> unheld_;
   std::unordered_set<ObjectId> held_;
   std::vector<ObjectId> dropped_;
   std::unordered_map<ActorId, uint32_t> actors_;

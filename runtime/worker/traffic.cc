@@ -26,8 +26,10 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
              },
              [this](PeerId peer) { return peers_.address_of(peer); }}),
       actors_(table_, *this),
-      tasks_(table_, *this) {
+      tasks_(table_, *this),
+      streams_(stream_wires()) {
   references_.bind(table_);
+  references_.on_unheld([this](const ObjectId& marker) { streams_.on_unheld(marker); });
   turn_.traffic = this;
   turn_.run = [](Posted* posted) {
     auto* turn = static_cast<Turn*>(posted);
@@ -49,6 +51,41 @@ void Traffic::finish_turn() {
   if (table_.has_released()) table_.drain();
   if (references_.dirty()) references_.flush();
   engine_.flush();
+}
+
+StreamWires Traffic::stream_wires() {
+  return {.calls = *this,
+          .table = table_,
+          .adopt = [this](const ObjectId& id) -> ObjectSlot& {
+            const bool known = table_.find(id) != nullptr;
+            ObjectSlot& slot = table_.adopt(id);
+            if (!known) references_.hold(slot);
+            return slot;
+          },
+          .confirm =
+              [this](std::function<void()> known) {
+                references_.flush_and_confirm([this, known = std::move(known)] {
+                  known();
+                  engine_.flush();
+                });
+              },
+          .backlog = [this](PeerId peer) { return engine_.backlog(peer); },
+          .look_up = [this](const ActorId& actor, uint64_t number) { look_up_maker(actor, number); },
+          .after = [this](base::Duration span,
+                          std::function<void()> run) { alarms_.at(clock_.now() + span, std::move(run)); }};
+}
+
+void Traffic::look_up_maker(const ActorId& actor, uint64_t number) {
+  proto::ToRaylet message;
+  set_id(message.mutable_watch_actor()->mutable_actor(), actor);
+  raylet_.request(message, [this, actor, number](RayletLink::Answer answer, std::vector<base::Fd>&) {
+    if (!actors_.find(actor)) {  // nobody else here wants to hear of it
+      proto::ToRaylet enough;
+      set_id(enough.mutable_unwatch_actor()->mutable_actor(), actor);
+      raylet_.push(enough);
+    }
+    if (answer.ok() && !failure_in(*answer)) streams_.on_maker(number, answer->actor_reply().actor());
+  });
 }
 
 // ---- frames of peers ----
@@ -82,6 +119,12 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     case rpc::FrameKind::kProbe:
       if (events_.on_probe) events_.on_probe(peer, header.call_id, body);
       return;
+    case rpc::FrameKind::kStreamOpen:
+    case rpc::FrameKind::kStreamItem:
+    case rpc::FrameKind::kStreamCredit:
+    case rpc::FrameKind::kStreamEnd:
+    case rpc::FrameKind::kStreamCancel:
+      return streams_.on_frame(peer, header, body);
     default:
       return;  // of a later version
   }
@@ -145,6 +188,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
 void Traffic::on_peer_closed(PeerId peer, const base::Status&) {
   if (closed_) return;
   host_.on_peer_closed(peer);
+  streams_.on_peer_closed(peer);
   peers_.on_closed(peer);
   finish_turn();
 }
@@ -202,6 +246,7 @@ void Traffic::on_raylet_closed(const base::Status& why) {
   const ErrorRecord record = record_of(raylet_.why_closed());
   actors_.on_failure(record);
   tasks_.on_failure(record);
+  streams_.on_failure(record);
   if (events_.on_exit) events_.on_exit("its raylet is gone");
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/worker/peers.h"
 #include "runtime/worker/raylet_link.h"
 #include "runtime/worker/references.h"
+#include "runtime/worker/streams.h"
 #include "runtime/worker/task_client.h"
 
 namespace rayo::worker {
@@ -53,6 +54,7 @@ class Traffic : public Sink, public CallWire {
   ActorClients& actors() { return actors_; }
   TaskClient& tasks() { return tasks_; }
   CallHost& host() { return host_; }
+  Streams& streams() { return streams_; }
   Alarms& alarms() { return alarms_; }
   const base::Clock& clock() const { return clock_; }
   ProcessEvents& events() { return events_; }
@@ -92,6 +94,8 @@ class Traffic : public Sink, public CallWire {
   void on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body);
   void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
   void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);
+  StreamWires stream_wires();
+  void look_up_maker(const ActorId& actor, uint64_t number);
 
   struct Turn : Posted {
     Traffic* traffic = nullptr;
@@ -114,6 +118,7 @@ class Traffic : public Sink, public CallWire {
   CallHost host_;
   ActorClients actors_;
   TaskClient tasks_;
+  Streams streams_;
 };
 
 }  // namespace rayo::worker

@@ -16,7 +16,7 @@
 //     std::printf("%f\n", h.get());
 //   }
 //
-// The parts, each a page of its own: runtime.h (init), actor.h, task.h, object.h, result.h, error.h,
+// The parts, each a page of its own: runtime.h (init), actor.h, task.h, object.h, stream.h, result.h, error.h,
 // options.h, codec.h (what can travel), id.h. They include nothing but the standard library and Boost.PFR,
 // and define no macro.
 #pragma once
@@ -29,4 +29,5 @@
 #include <rayo/options.h>
 #include <rayo/result.h>
 #include <rayo/runtime.h>
+#include <rayo/stream.h>
 #include <rayo/task.h>

@@ -1,6 +1,5 @@
 // If this fails, a user's unit tests on init({.in_process = true}) behave unlike a cluster: calls out of
 // order, errors without their reason, waits that never end.
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <stdexcept>
 #include <string_view>
@@ -9,6 +8,8 @@
 #include <unistd.h>
 
 #include <rayo/rayo.h>
+
+#include "tests/runtime/api/backends.h"
 
 using namespace std::chrono_literals;
 
@@ -83,25 +84,6 @@ std::string open_bag(const Bag& bag) {
   for (const auto& ref : bag.refs) all += ref.get();
   return all;
 }
-
-// The same promises hold on a cluster: RAYO_TEST_BACKEND=cluster runs these tests on one of this program's
-// own.
-bool on_cluster() {
-  const char* backend = std::getenv("RAYO_TEST_BACKEND");
-  return backend != nullptr && std::string_view(backend) == "cluster";
-}
-
-class ApiTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (on_cluster()) {
-      rayo::init({.num_cpus = 4});
-    } else {
-      rayo::init({.in_process = true});
-    }
-  }
-  void TearDown() override { rayo::shutdown(); }
-};
 
 TEST_F(ApiTest, TheProgramOfTheDesignRuns) {
   auto counter = rayo::spawn<Counter>({.name = "hits", .resources = {.cpus = 0.5}, .max_restarts = 3});

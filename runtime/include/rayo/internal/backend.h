@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@
 #pragma GCC visibility push(default)  // a library opened at run time uses the program's
 namespace rayo {
 inline namespace v0 {
+
+struct StreamOptions;
+
 namespace internal {
 
 using Bytes = std::span<const std::byte>;
@@ -57,6 +61,53 @@ struct ActorRecord {
 
 // Called with the value once it is there; what it throws goes on to the caller of get.
 using ValueReader = void (*)(void* context, const ValueView& value);
+
+// The two ends of a stream. Any thread (next: one at a time). The backend that made one outlives it, also when its
+// session has ended: then functions throw Unavailable, and destroying does nothing.
+class StreamWriting {
+ public:
+  enum class Wrote : uint8_t { kTaken, kFull, kCancelled };
+  virtual ~StreamWriting() = default;  // end(nullptr)
+  // Waits at most `timeout` (negative: for ever) for room; kFull when it passed.
+  virtual Wrote write(Bytes item, std::span<const ObjectHandle> inner_refs, std::span<const ActorId> inner_actors,
+                      std::chrono::nanoseconds timeout) = 0;
+  virtual bool cancelled() = 0;
+  // No more items; with the error that the reader is to get after them. Only the first call counts.
+  virtual void end(const ErrorRecord* error) = 0;
+};
+
+// Where the items of a stream come from, as it travels. `marker` is an object of the maker's, counted by whoever holds
+// the stream: when nobody does, the maker is told.
+struct StreamAddress {
+  ObjectId marker;
+  NodeId node;
+  ProcessId process;
+  ActorId actor;  // that made it; nil: none did
+  uint32_t incarnation = 0;
+  uint32_t window = 0;
+  int64_t window_bytes = 0;
+};
+
+struct GivenStream {
+  StreamAddress address;
+  ObjectHandle marker;
+};
+
+class StreamReading {
+ public:
+  enum class Got : uint8_t { kItem, kEnd, kNothing };
+  virtual ~StreamReading() = default;  // cancel(), unless it was given away
+  // kNothing: the time passed. Errors are thrown.
+  virtual Got next(std::chrono::nanoseconds timeout, ValueReader read, void* context) = 0;
+  virtual void cancel() = 0;
+  // What open_stream reads elsewhere; this end reads no more. The marker's handle is this end's own.
+  virtual GivenStream give() = 0;
+};
+
+struct MadeStream {
+  std::unique_ptr<StreamWriting> writing;
+  std::unique_ptr<StreamReading> reading;
+};
 
 class Backend {
  public:
@@ -100,6 +151,9 @@ class Backend {
   // whose programs are not shipped as executables. store throws Invalid for one over 1 MiB; storing again changes nothing.
   virtual void store(std::string_view key, Bytes value) = 0;
   virtual std::optional<std::string> load(std::string_view key) = 0;
+  virtual MadeStream make_stream(const StreamOptions& options) = 0;
+  // A stream that arrived inside a value.
+  virtual std::unique_ptr<StreamReading> open_stream(const StreamAddress& address) = 0;
 
   // Around code of the user that blocks outside of Rayo (rayo::blocking): the lease's CPU is lent meanwhile.
   virtual void begin_blocking() {}

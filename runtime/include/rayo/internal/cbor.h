@@ -23,9 +23,10 @@ enum class Major : uint8_t { kUnsigned, kNegative, kBytes, kText, kArray, kMap, 
 inline constexpr int kMaxDepth = 64;
 inline constexpr uint64_t kMaxItems = 1ull << 32;  // of one array or map
 
-// Private tags: an argument that is a ref (backend.h), a ref and an actor handle inside a value.
+// Private tags: an argument that is a ref (backend.h), a ref, an actor handle and a stream inside a value.
 inline constexpr uint64_t kInnerRefTag = 0x5242;
 inline constexpr uint64_t kActorTag = 0x5243;
+inline constexpr uint64_t kStreamTag = 0x5244;
 
 // Calls into runtime/api: a block of memory that this thread keeps for its next Encoder.
 struct Block {

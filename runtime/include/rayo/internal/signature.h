@@ -88,8 +88,8 @@ inline constexpr bool argument_fits = [] {
   using Argument = std::remove_cvref_t<A>;
   if constexpr (is_object_ref<Argument> && !is_object_ref<Held<P>>)
     return value_fits<P, typename ValueOf<Argument>::type>;
-  else
-    return std::is_convertible_v<A, Held<P>>;
+  else  // the same type is encoded where it lies: it need not be copyable
+    return std::is_same_v<Argument, Sent<P>> || std::is_convertible_v<A, Held<P>>;
 }();
 
 template <class R>
