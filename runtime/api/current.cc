@@ -111,6 +111,11 @@ CountedRef put_object(const Encoder& encoded) {
   return CountedRef(current, current.put(encoded.view(), encoded.inner_refs(), encoded.inner_actors()));
 }
 
+void cancel_object(const CountedRef& ref) {
+  Backend& current = backend();
+  current.cancel(ref.handle(current));
+}
+
 void encode_ref(Encoder& out, const CountedRef& ref) {
   if (!ref) return out.null();
   const ObjectHandle& handle = ref.handle(backend());

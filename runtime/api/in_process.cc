@@ -253,6 +253,35 @@ ObjectHandle InProcess::submit(const TaskOptions&, const CallRequest& request) {
   return {result->id, result};
 }
 
+std::unique_ptr<Call> InProcess::withdraw(Call& call) {
+  const auto take_from = [&call](std::deque<std::unique_ptr<Call>>& calls) {
+    auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& each) { return each.get() == &call; });
+    if (found == calls.end()) return std::unique_ptr<Call>();
+    std::unique_ptr<Call> taken = std::move(*found);
+    calls.erase(found);
+    return taken;
+  };
+  if (call.actor != nullptr) return take_from(call.actor->mailbox);
+  if (auto waiting = waiting_tasks_.extract(&call)) {
+    for (Object* ref : call.refs) std::erase(ref->dependents, &call);
+    return std::move(waiting.mapped());
+  }
+  return take_from(tasks_);
+}
+
+void InProcess::cancel(const ObjectHandle& handle) {
+  Lock lock(lock_);
+  check_running();
+  Object* object = object_of(handle);
+  if (object->ready || object->producer == nullptr) return;
+  Call& call = *object->producer;
+  if (call.runner != nullptr) call.runner->cancelled = true;
+  std::unique_ptr<Call> withdrawn = withdraw(call);
+  fail(object,
+       {.kind = ErrorKind::kCancelled, .text = base::cat("the call of ", call.function->name, " was cancelled")});
+  if (withdrawn != nullptr) end_call(std::move(withdrawn));
+}
+
 // ---- actors ----
 
 Actor& InProcess::actor_of(const ActorId& id) {

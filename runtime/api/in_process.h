@@ -47,6 +47,8 @@ class InProcess final : public internal::Backend {
   bool ready(const internal::ObjectHandle& object) override;
   size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
               std::vector<bool>& ready) override;
+  void cancel(const internal::ObjectHandle& object) override;
+  bool is_cancelled() override;
   internal::ObjectHandle adopt(const ObjectId& id) override;
   void retain(const internal::ObjectHandle& object) override;
   void release(const internal::ObjectHandle& object) override;
@@ -77,6 +79,7 @@ class InProcess final : public internal::Backend {
   void fail(Object* object, ErrorRecord error);
   std::unique_ptr<Call> new_call(const internal::CallRequest& request, Actor* actor);
   void end_call(std::unique_ptr<Call> call);
+  std::unique_ptr<Call> withdraw(Call& call);  // null: it has started
   Actor& actor_of(const ActorId& id);
 
   // in_process_run.cc: these run user code and give the lock up meanwhile.

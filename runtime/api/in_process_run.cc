@@ -64,6 +64,7 @@ std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner
                                   .result_refs = &inner,
                                   .result_actors = &outcome.inner_actors};
   call.runner = &runner;
+  runner.cancelled = false;
   lock.unlock();
   std::optional<ErrorRecord> error;
   {
@@ -342,6 +343,11 @@ void InProcess::begin_blocking() {
 void InProcess::end_blocking() {
   Lock lock(lock_);
   if (runs_task()) ++active_;
+}
+
+bool InProcess::is_cancelled() {
+  const Lock lock(lock_);
+  return t_runner != nullptr && (t_runner->cancelled || t_runner->stopped);
 }
 
 ContextRecord InProcess::context() {

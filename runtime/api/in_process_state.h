@@ -44,7 +44,8 @@ struct Runner {
   Actor* actor = nullptr;
   std::string name;
   const Object* blocked_on = nullptr;
-  bool stopped = false;  // killed or shut down: waiting in it ends with Cancelled
+  bool stopped = false;    // killed or shut down: waiting in it ends with Cancelled
+  bool cancelled = false;  // what it runs: nobody waits for its result any more
 };
 
 struct Call {

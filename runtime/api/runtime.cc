@@ -105,6 +105,11 @@ bool is_initialized() { return api::current_backend() != nullptr; }
 
 bool is_worker() { return worker::started_as_worker(); }
 
+bool is_cancelled() {
+  internal::Backend* backend = api::current_backend();
+  return backend != nullptr && backend->is_cancelled();
+}
+
 ContextRecord context() { return internal::backend().context(); }
 
 std::vector<NodeRecord> nodes() { return internal::backend().nodes(); }

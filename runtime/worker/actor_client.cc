@@ -1,5 +1,6 @@
 #include "runtime/worker/actor_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/ids.h"
@@ -58,6 +59,16 @@ void ActorClient::submit(std::unique_ptr<OutgoingCall> call) {
   queue_.push_back(std::move(call));
   queued.await_arguments([this] { pump(); });
   pump();
+}
+
+std::unique_ptr<OutgoingCall> ActorClient::withdraw(const ObjectSlot& result) {
+  auto found = std::find_if(queue_.begin(), queue_.end(), [&](const auto& call) { return &call->result == &result; });
+  if (found == queue_.end()) return nullptr;
+  std::unique_ptr<OutgoingCall> call = std::move(*found);
+  queue_.erase(found);
+  pump();  // those behind it may have waited for its arguments
+  look_whether_idle();
+  return call;
 }
 
 // One call, not from within itself: filling a result may end another call's wait and come back here.

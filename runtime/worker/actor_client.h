@@ -30,6 +30,8 @@ class ActorClient : public CallOwner {
   // Calls that neither wait for arguments nor for anything else; `result` is a fresh pending slot. False: use submit.
   bool call_now(ObjectSlot& result, const internal::CallRequest& request);
   void submit(std::unique_ptr<OutgoingCall> call);
+  // A call that has not been sent never will be; null where there is none with that result.
+  std::unique_ptr<OutgoingCall> withdraw(const ObjectSlot& result);
 
   // Whether one more call may be made; false: the caller waits until it is true, or gives up with Backpressure.
   bool room() const { return outstanding_ + queue_.size() < kWindow; }
@@ -53,6 +55,7 @@ class ActorClient : public CallOwner {
 
   PeerId link() const override { return link_; }
   void answered() override;
+  void given_up(uint64_t) override { answered(); }
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;
   void link_lost() override;

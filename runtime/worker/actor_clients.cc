@@ -24,6 +24,12 @@ void ActorClients::on_info(const proto::ActorInfo& info) {
   if (ActorClient* client = find(ActorId{info.actor().high(), info.actor().low()})) client->on_info(info);
 }
 
+std::unique_ptr<OutgoingCall> ActorClients::withdraw(const ObjectSlot& result) {
+  for (auto& [id, client] : clients_)
+    if (auto call = client->withdraw(result)) return call;
+  return nullptr;
+}
+
 bool ActorClients::forget(const ActorId& actor) {
   auto found = clients_.find(actor);
   if (found == clients_.end() || !found->second->idle()) return false;

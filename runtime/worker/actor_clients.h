@@ -21,6 +21,8 @@ class ActorClients {
   ActorClient& of(const ActorId& actor) { return last_ && last_->id() == actor ? *last_ : look_up(actor); }
   ActorClient* find(const ActorId& actor);
   void on_info(const proto::ActorInfo& info);
+  // See ActorClient::withdraw.
+  std::unique_ptr<OutgoingCall> withdraw(const ObjectSlot& result);
   // No handle is left: forgets it, unless something is under way. True where it was forgotten.
   bool forget(const ActorId& actor);
   // Nobody can tell about any of them any more.

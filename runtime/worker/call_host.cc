@@ -92,6 +92,18 @@ void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
   if (given.mapped().actors) wires_.references.release_actors(*given.mapped().actors);
 }
 
+void CallHost::on_cancel(PeerId peer, uint64_t call_id) {
+  if (running_ && running_->peer == peer && running_->call_id == call_id) {
+    cancelled_ = true;
+    return;
+  }
+  if (mailbox_.holds(peer, call_id)) not_to_start_.insert({peer, call_id});
+}
+
+void CallHost::reply_cancelled(IncomingCall& call) {
+  reply(call, error_record(ErrorKind::kCancelled, "the call was cancelled before it started"));
+}
+
 void CallHost::on_peer_closed(PeerId peer) {
   auto first = given_.lower_bound({peer, 0});
   while (first != given_.end() && first->first.first == peer) {
@@ -198,6 +210,7 @@ std::optional<ErrorRecord> CallHost::check(const IncomingCall& call, const Metho
 }
 
 void CallHost::run(IncomingCall& call) {
+  if (!not_to_start_.empty() && not_to_start_.erase({call.peer, call.header.call_id})) return reply_cancelled(call);
   Method& called = method(call.header.function);
   if (auto error = check(call, called)) return reply(call, error);
   internal::Invocation invocation;
@@ -214,6 +227,7 @@ void CallHost::run(IncomingCall& call) {
   }
   output_.clear();
   running_ = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
+  cancelled_ = false;
   const std::optional<ErrorRecord> error = invoke(called, invocation);
   running_.reset();
   reply(call, error);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,8 @@ class CallHost {
   void on_call(PeerId peer, const rpc::FrameHeader& header, ByteView body);
   // The caller holds the refs inside that reply itself now.
   void on_refs_taken(PeerId peer, uint64_t call_id);
+  // Its caller waits no more: a call that has not started never will, one that runs is told by is_cancelled().
+  void on_cancel(PeerId peer, uint64_t call_id);
   void on_peer_closed(PeerId peer);
   // Nothing of that peer waits or runs here, and nothing given to it is waited for.
   bool quiet(PeerId peer) const;
@@ -61,6 +64,7 @@ class CallHost {
     const internal::Function* function = nullptr;
     bool task = false;
   };
+  bool is_cancelled() const { return cancelled_; }
   const Running* running() const { return running_ ? &*running_ : nullptr; }
   // What this process was told to be: an actor's host, or a lease's worker.
   struct Hosted {
@@ -112,6 +116,7 @@ class CallHost {
 
   void construct();
   void run(IncomingCall& call);
+  void reply_cancelled(IncomingCall& call);
   std::optional<ErrorRecord> check(const IncomingCall& call, const Method& method) const;
   std::optional<ErrorRecord> invoke(Method& method, internal::Invocation& invocation);
   void reply(IncomingCall& call, const std::optional<ErrorRecord>& error);
@@ -129,6 +134,8 @@ class CallHost {
   Method* last_method_ = nullptr;
   uint64_t last_method_id_ = 0;
   std::optional<Running> running_;
+  bool cancelled_ = false;                              // the running call
+  std::set<std::pair<PeerId, uint64_t>> not_to_start_;  // cancelled: answered when their turn comes
   Output output_;
   std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them
 };

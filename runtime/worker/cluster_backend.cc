@@ -255,7 +255,7 @@ void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds time
     traffic_.table().fail(
         *late, error_record(ErrorKind::kTimeout, base::cat("no reply within ", base::fixed(base::seconds(timeout), 3),
                                                            " s", owner ? " from " : "", owner ? owner->who() : "")));
-    if (owner) owner->answered();
+    if (owner) owner->given_up(counter);
   });
 }
 
@@ -289,6 +289,39 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   traffic_.finish_turn();
   return slot.handle();
+}
+
+void ClusterBackend::cancel(const ObjectHandle& object) {
+  Hold hold = enter();
+  ObjectSlot& slot = slot_of(object);
+  if (slot.ready()) return;
+  if (!slot.own)
+    throw_error(error_record(ErrorKind::kInvalid, "a call can be cancelled only where it was made",
+                             "keep the ObjectRef that call or remote answered, and cancel that"));
+  CallOwner* owner = slot.owner;
+  std::unique_ptr<OutgoingCall> withdrawn;
+  if (!owner) {
+    withdrawn = traffic_.tasks().withdraw(slot);
+    if (!withdrawn) withdrawn = traffic_.actors().withdraw(slot);
+    if (!withdrawn) return;  // it has ended, and its value is on its way
+  } else if (owner->link() != kNoPeer) {
+    rpc::FrameHeader header;
+    header.kind = rpc::FrameKind::kCancel;
+    header.flags = rpc::kFlagUrgent;
+    header.call_id = slot.id.counter;
+    traffic_.send(owner->link(), header, {});
+    if (slot.ready()) return traffic_.finish_turn();  // of this process itself, which has answered
+  }
+  const std::string who = owner ? base::cat(" to ", owner->who()) : std::string();
+  traffic_.table().fail(slot, error_record(ErrorKind::kCancelled, base::cat("the call", who, " was cancelled")));
+  if (owner) owner->given_up(slot.id.counter);
+  traffic_.engine().wake();
+  traffic_.finish_turn();
+}
+
+bool ClusterBackend::is_cancelled() {
+  Hold hold = enter();
+  return in_call() && traffic_.host().is_cancelled();
 }
 
 ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHandle> inner_refs,

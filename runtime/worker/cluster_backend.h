@@ -41,6 +41,8 @@ class ClusterBackend : public internal::Backend {
   bool ready(const internal::ObjectHandle& object) override;
   size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
               std::vector<bool>& ready) override;
+  void cancel(const internal::ObjectHandle& object) override;
+  bool is_cancelled() override;
   internal::ObjectHandle adopt(const ObjectId& id) override;
   void retain(const internal::ObjectHandle& object) override;
   void release(const internal::ObjectHandle& object) override;

@@ -66,7 +66,8 @@ bool same_demand(const TaskOptions& a, const TaskOptions& b) {
   const Resources& x = a.resources;
   const Resources& y = b.resources;
   if (x.cpus != y.cpus || x.gpus != y.gpus || x.gpu_memory != y.gpu_memory || x.memory != y.memory) return false;
-  if (a.node != b.node || a.node_soft != b.node_soft || a.schedule_timeout != b.schedule_timeout) return false;
+  if (a.node != b.node || a.node_soft != b.node_soft) return false;
+  if (a.schedule_timeout != b.schedule_timeout) return false;
   if (x.custom != y.custom || a.labels.size() != b.labels.size()) return false;
   for (size_t i = 0; i < a.labels.size(); ++i)
     if (a.labels[i].key != b.labels[i].key || a.labels[i].values != b.labels[i].values ||

@@ -47,6 +47,7 @@ class IncomingStream : public CallOwner {
 
   PeerId link() const override { return link_; }
   void answered() override {}
+  void given_up(uint64_t) override {}
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;
   void link_lost() override;

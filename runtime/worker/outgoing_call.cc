@@ -16,6 +16,7 @@ OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& resul
       actors(request.inner_actors.begin(), request.inner_actors.end()) {
   refs.insert(refs.end(), request.inner_refs.begin(), request.inner_refs.end());
   for (const internal::ObjectHandle& ref : refs) ObjectTable::retain(slot_of(ref));
+  ObjectTable::retain(result);  // it may fail (its time is over) and be let go of while this waits
   wire.retain_actors(actors);
 }
 
@@ -23,6 +24,7 @@ OutgoingCall::~OutgoingCall() {
   for (Hook& hook : hooks_)
     if (hook.slot) table.forget(*hook.slot, hook);
   for (const internal::ObjectHandle& ref : refs) table.release(slot_of(ref));
+  table.release(result);
   if (!actors.empty()) wire.release_actors(actors);
 }
 

@@ -77,13 +77,19 @@ void References::ask_for_value(ObjectSlot& slot) {
   proto::ToRaylet message;
   set_id(message.mutable_resolve_object()->mutable_object(), slot.id);
   message.mutable_resolve_object()->set_fetch(true);
+  ObjectTable::retain(slot);  // it may fail (its time is over) and be let go of before the answer
   raylet_.request(message, [this, &slot](RayletLink::Answer answer, std::vector<base::Fd>&) {
-    if (!answer.ok()) return table_->fail(slot, record_of(answer.status()));
-    if (const proto::Failure* failure = failure_in(*answer)) return table_->fail(slot, record_of(*failure));
-    const proto::ObjectValue& value = answer->object_value();
-    if (!value.in_arena()) return table_->fulfil(slot, std::as_bytes(std::span(value.value())));
-    take_from_arena(slot, value);
+    on_value(slot, answer);
+    table_->release(slot);
   });
+}
+
+void References::on_value(ObjectSlot& slot, const RayletLink::Answer& answer) {
+  if (!answer.ok()) return table_->fail(slot, record_of(answer.status()));
+  if (const proto::Failure* failure = failure_in(*answer)) return table_->fail(slot, record_of(*failure));
+  const proto::ObjectValue& value = answer->object_value();
+  if (!value.in_arena()) return table_->fulfil(slot, std::as_bytes(std::span(value.value())));
+  take_from_arena(slot, value);
 }
 
 void References::take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value) {
@@ -91,10 +97,14 @@ void References::take_from_arena(ObjectSlot& slot, const proto::ObjectValue& val
     slot.pinned = true;
     return table_->fulfil_in_arena(slot, arena_.read(value.offset_bytes(), value.size_bytes()));
   }
+  ObjectTable::retain(slot);  // until the last piece is here
   pieces_.read(slot.id, static_cast<size_t>(value.size_bytes()),
                [this, &slot](base::StatusOr<ObjectPieces::Value> read) {
-                 if (!read.ok()) return table_->fail(slot, record_of(read.status()));
-                 table_->fulfil_with(slot, std::move(read->bytes), read->size);
+                 if (read.ok())
+                   table_->fulfil_with(slot, std::move(read->bytes), read->size);
+                 else
+                   table_->fail(slot, record_of(read.status()));
+                 table_->release(slot);
                });
 }
 

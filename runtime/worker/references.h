@@ -65,6 +65,7 @@ class References : public ObjectObserver {
   };
   void publish(ObjectSlot& slot, bool pending);
   void ask_for_value(ObjectSlot& slot);
+  void on_value(ObjectSlot& slot, const RayletLink::Answer& answer);
   void take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value);
   bool take_batch(proto::ToRaylet& message);
 

@@ -36,6 +36,8 @@ class TaskClient::Worker : public CallOwner {
     busy_ = false;
     client_.became_idle(*this);
   }
+  // It may still run: no other task goes behind it (1).
+  void given_up(uint64_t call_id) override { given_up_ = call_id; }
   void linked(PeerId peer) override {
     link_ = peer;
     client_.became_idle(*this);
@@ -85,6 +87,7 @@ class TaskClient::Worker : public CallOwner {
   const LeaseId lease_;
   PeerId link_ = kNoPeer;
   bool busy_ = false;
+  uint64_t given_up_ = 0;  // the call whose reply nobody but this waits for
   std::string task_;
   uint64_t uses_ = 0;
   bool armed_ = false;
@@ -122,6 +125,34 @@ void TaskClient::submit(const TaskOptions& options, std::string_view name, std::
   call->await_arguments([this, &shape, waiting] { unblock(shape, waiting); });
   if (call->ready()) return enqueue(shape, std::move(call));
   shape.blocked.push_back(std::move(call));
+}
+
+std::unique_ptr<OutgoingCall> TaskClient::withdraw(const ObjectSlot& result) {
+  const auto is_it = [&](const auto& call) { return &call->result == &result; };
+  for (auto& shape : shapes_) {
+    std::unique_ptr<OutgoingCall> call;
+    if (auto at = std::find_if(shape->queue.begin(), shape->queue.end(), is_it); at != shape->queue.end()) {
+      call = std::move(*at);
+      shape->queue.erase(at);
+      request(*shape);
+      return call;
+    }
+    if (auto at = std::find_if(shape->blocked.begin(), shape->blocked.end(), is_it); at != shape->blocked.end()) {
+      call = std::move(*at);
+      shape->blocked.erase(at);
+      return call;
+    }
+  }
+  return nullptr;
+}
+
+void TaskClient::on_late_reply(PeerId peer, uint64_t call_id) {
+  for (auto& shape : shapes_)
+    for (auto& worker : shape->workers)
+      if (worker->link_ == peer && worker->given_up_ == call_id) {
+        worker->given_up_ = 0;
+        return worker->answered();
+      }
 }
 
 void TaskClient::unblock(Shape& shape, OutgoingCall* call) {

@@ -30,6 +30,10 @@ class TaskClient {
   ~TaskClient();
 
   void submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call);
+  // A task that has not been sent never will be; null where there is none with that result.
+  std::unique_ptr<OutgoingCall> withdraw(const ObjectSlot& result);
+  // The reply to a task that was given up: its worker is free again.
+  void on_late_reply(PeerId peer, uint64_t call_id);
   void on_granted(const proto::LeaseGranted& granted);
   // Nobody grants any more: everything that waits fails.
   void on_failure(const ErrorRecord& why);

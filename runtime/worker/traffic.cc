@@ -108,6 +108,8 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
       return host_.on_call(peer, header, body);
     case rpc::FrameKind::kReply:
       return on_reply(peer, header, body);
+    case rpc::FrameKind::kCancel:
+      return host_.on_cancel(peer, header.call_id);
     case rpc::FrameKind::kRefsTaken:
       return host_.on_refs_taken(peer, header.call_id);
     case rpc::FrameKind::kControl:
@@ -138,7 +140,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   if (header.flags & kSectionFlags) {
     on_reply_with_refs(peer, header, body, slot);
   } else if (!slot) {
-    return;
+    return tasks_.on_late_reply(peer, header.call_id);
   } else if (header.flags & rpc::kFlagFailure) {
     proto::Failure failure;
     if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size())))
@@ -160,6 +162,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
       table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
     return;
   }
+  if (!slot) tasks_.on_late_reply(peer, header.call_id);
   const bool given = view->refs.size() > view->arguments || !view->actors.empty();
   if (slot) {
     Inner inner;

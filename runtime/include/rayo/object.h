@@ -76,6 +76,7 @@ bool is_ready(const CountedRef& ref);
 // Which of `objects` are ready once `count` are or the time is over.
 std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t count, std::chrono::nanoseconds timeout);
 CountedRef put_object(const Encoder& encoded);
+void cancel_object(const CountedRef& ref);
 
 void encode_ref(Encoder& out, const CountedRef& ref);
 CountedRef decode_ref(Decoder& in);
@@ -184,6 +185,14 @@ std::vector<T> get(const std::vector<ObjectRef<T>>& refs, std::chrono::nanosecon
     values.push_back(ref.get(timeout == kForever ? kForever : std::max(timeout - spent, std::chrono::nanoseconds(0))));
   }
   return values;
+}
+
+// Gives up the call or task that makes the value: get() throws Cancelled at once. One that has not started never
+// will; one that runs sees rayo::is_cancelled() and may end early. Nothing happens where the value is there
+// already. Only the program (or actor) that made the call can cancel it: Invalid elsewhere.
+template <class T>
+void cancel(const ObjectRef<T>& ref) {
+  internal::cancel_object(ref.counted());
 }
 
 template <class T>

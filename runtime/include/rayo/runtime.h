@@ -41,6 +41,10 @@ bool is_initialized();
 // True in a process that a node started to run tasks or an actor; answers before init.
 bool is_worker();
 
+// In a task or method: whoever called it has cancelled it (rayo::cancel). Long code looks now and then, and ends early
+// however it likes; its result goes nowhere. From the thread that runs it. False elsewhere.
+bool is_cancelled();
+
 // Where this code runs: cluster, node, process, job, and in an actor its id.
 ContextRecord context();
 

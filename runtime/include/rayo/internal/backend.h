@@ -130,6 +130,10 @@ class Backend {
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;
 
+  // Invalid where the object is made by another process's call.
+  virtual void cancel(const ObjectHandle& object) = 0;
+  virtual bool is_cancelled() = 0;
+
   // Handles count from 1 where call, submit, put, adopt (of an id that arrived inside a value), spawn and
   // find_actor answer them. retain and release: from any thread, never blocking, without effect after
   // shutdown. A handle of an actor that arrived inside a value is retained once by whoever decodes it.
