@@ -16,6 +16,7 @@ set(archive ${CMAKE_BINARY_DIR}/lib/librayo.a)
 add_custom_command(OUTPUT ${archive}
   COMMAND ${CMAKE_SOURCE_DIR}/cmake/merge_archives.sh ${archive} ${own_archives} ${absl_archives} ${RAYO_LIB_protobuf-lite} ${RAYO_LIB_ssl}
           ${RAYO_LIB_crypto} ${RAYO_LIB_xxhash} ${RAYO_LIB_zstd} ${RAYO_LIB_boost_json} ${RAYO_LIB_boost_container}
+          ${RAYO_LIB_boost_context}
   DEPENDS ${archive_parts} ${CMAKE_SOURCE_DIR}/cmake/merge_archives.sh COMMENT "Merging lib/librayo.a" VERBATIM)
 add_custom_target(rayo_archive ALL DEPENDS ${archive})
 

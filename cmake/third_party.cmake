@@ -52,11 +52,16 @@ if(RAYO_FLAVOUR STREQUAL "tsan")
   set(tsan_boost ${CMAKE_SOURCE_DIR}/build/deps/boost_tsan)
   target_compile_definitions(third_fiber INTERFACE BOOST_USE_UCONTEXT BOOST_USE_TSAN)
   target_link_libraries(third_fiber INTERFACE ${tsan_boost}/libboost_fiber.a ${tsan_boost}/libboost_context.a Threads::Threads)
+  set(RAYO_LIB_boost_context ${tsan_boost}/libboost_context.a)
 else()
   find_library(RAYO_LIB_boost_fiber libboost_fiber.a REQUIRED)
   find_library(RAYO_LIB_boost_context libboost_context.a REQUIRED)
   target_link_libraries(third_fiber INTERFACE ${RAYO_LIB_boost_fiber} ${RAYO_LIB_boost_context} Threads::Threads)
 endif()
+# The switch between stacks alone, for workers (runtime/worker/call_fibers.cc, which gets TSan's definitions by itself).
+add_library(third_context INTERFACE)
+add_library(third::context ALIAS third_context)
+target_link_libraries(third_context INTERFACE ${RAYO_LIB_boost_context})
 
 # Asio's coroutines with stacks of their own, over Boost.Context.
 find_library(RAYO_LIB_boost_context libboost_context.a REQUIRED)

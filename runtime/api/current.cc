@@ -219,12 +219,10 @@ const ValueView& argument_value(Decoder& in, const Invocation& call) {
 
 // ---- code that blocks ----
 
-Blocking::Blocking() : backend_(api::current_backend()) {
-  if (backend_ != nullptr) backend_->begin_blocking();
-}
-
-Blocking::~Blocking() {
-  if (backend_ != nullptr) backend_->end_blocking();
+void run_blocking(void (*run)(void* context), void* context) {
+  Backend* current = api::current_backend();
+  if (current == nullptr) return run(context);
+  current->run_blocking(run, context);
 }
 
 }  // namespace internal

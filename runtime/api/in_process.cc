@@ -5,6 +5,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
+#include "runtime/worker/demand.h"
 
 namespace rayo::api {
 
@@ -62,7 +63,7 @@ void InProcess::shutdown() {
     fail(task->result, ended);
   }
   for (auto& [key, task] : waiting_tasks_) fail(task->result, ended);
-  changed_.notify_all();
+  notify();
   task_wake_.notify_all();
   changed_.wait(lock, [this] {
     return std::none_of(actors_.begin(), actors_.end(),
@@ -128,7 +129,7 @@ void InProcess::complete(Object* object, Object&& outcome) {
     auto node = waiting_tasks_.extract(dependent);
     if (running_) queue_task(std::move(node.mapped()));
   }
-  changed_.notify_all();
+  notify();
 }
 
 void InProcess::fail(Object* object, ErrorRecord error) {
@@ -228,7 +229,7 @@ ObjectHandle InProcess::call(const ActorId& id, const CallRequest& request) {
     end_call(std::move(call));
   } else {
     actor.mailbox.push_back(std::move(call));
-    actor.wake.notify_one();
+    wake(actor);
   }
   return {result->id, result};
 }
@@ -306,6 +307,7 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
     ++actor_of(named->second).count;
     return named->second;
   }
+  worker::check_options(options);
   auto made = std::make_unique<Actor>();
   Actor& actor = *made;
   actor.construction = new_call(constructor, &actor);
@@ -314,6 +316,9 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
   actor.name = options.name;
   actor.name_space = name_space;
   actor.count = 1;
+  actor.most_concurrent = static_cast<size_t>(options.max_concurrency);
+  if (actor.most_concurrent > 1)
+    actor.fibers = std::make_unique<worker::CallFibers>(options.stack_size, base::system_clock());
   actor.constructor = actor.construction->function;
   actor.runner = {.actor = &actor, .name = base::cat(class_name, " (", actor.id.hex().substr(0, 8), ")")};
   actors_.emplace(actor.id, std::move(made));
@@ -336,7 +341,7 @@ void InProcess::drop_actor(const ActorId& id) {
   Actor& actor = actor_of(id);
   if (--actor.count > 0) return;
   if (actor.thread.joinable())
-    actor.wake.notify_one();  // ends once its mailbox is empty
+    wake(actor);  // ends once its mailbox is empty
   else
     actors_.erase(id);
 }

@@ -60,8 +60,7 @@ class InProcess final : public internal::Backend {
   std::optional<std::string> load(std::string_view key) override;
   internal::MadeStream make_stream(const StreamOptions& options) override;
   std::unique_ptr<internal::StreamReading> open_stream(const internal::StreamAddress& address) override;
-  void begin_blocking() override;
-  void end_blocking() override;
+  void run_blocking(void (*run)(void* context), void* context) override;
   std::vector<NodeRecord> nodes() override;
   ContextRecord context() override;
 
@@ -72,6 +71,8 @@ class InProcess final : public internal::Backend {
 
   // Everything below wants the lock held.
   void check_running() const;
+  void notify() { ++changes_, changed_.notify_all(); }
+  void wake(Actor& actor);
   Object* new_object();
   void drop(Object* object);  // one count less
   void drop_actor(const ActorId& id);
@@ -91,6 +92,11 @@ class InProcess final : public internal::Backend {
   void help(Lock& lock, const Object* object);  // runs the queued task that makes it, here
   void serve_actor(Actor& actor);               // an actor's thread
   void construct(Lock& lock, Actor& actor);
+  void serve_one(Lock& lock, Actor& actor, std::unique_ptr<Call> call, Runner& runner);
+  void serve_in_fiber(Lock& lock, Actor& actor);
+  bool may_start(const Actor& actor) const;
+  // Until something that could let a wait end has happened; in a fiber others of its actor go on.
+  void pause(Lock& lock, const Until& until);
   bool await_refs(Lock& lock, Call& call);
   void end_actor(Actor& actor, ErrorRecord death);
   void check_deadlock(const Object* object) const;  // throws Deadlock
@@ -109,6 +115,7 @@ class InProcess final : public internal::Backend {
 
   std::mutex lock_;
   std::condition_variable changed_;  // an object is ready, a runner was stopped, a thread is finished
+  uint64_t changes_ = 0;             // how often `changed_` was notified
   std::condition_variable task_wake_;
   bool running_ = true;
   const ContextRecord context_;  // outside actors

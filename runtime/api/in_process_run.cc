@@ -1,5 +1,6 @@
 // The part of InProcess that runs user code: pool threads, actors' threads, and waiting.
 #include <algorithm>
+#include <exception>
 
 #include "runtime/api/in_process.h"
 #include "runtime/base/invoke.h"
@@ -26,6 +27,21 @@ class RunnerScope {
  private:
   Runner* outer_;
 };
+
+// Killed or shut down: what it waits for is of no use any more.
+bool stopped(const Runner& runner) { return runner.stopped || (runner.actor != nullptr && runner.actor->death); }
+
+// The fibers of the actor one of which runs here.
+worker::CallFibers* fibers_here() {
+  worker::CallFibers* fibers =
+      t_runner != nullptr && t_runner->actor != nullptr ? t_runner->actor->fibers.get() : nullptr;
+  return fibers != nullptr && fibers->inside() ? fibers : nullptr;
+}
+
+// The mutex stays locked; whoever goes on takes it up.
+void hand_over(std::unique_lock<std::mutex>& lock) {
+  lock = std::unique_lock<std::mutex>(*lock.release(), std::defer_lock);
+}
 
 bool runs_task() { return t_runner != nullptr && t_runner->actor == nullptr; }
 
@@ -138,19 +154,22 @@ void InProcess::serve_actor(Actor& actor) {
   RunnerScope scope(actor.runner);
   construct(lock, actor);
   while (true) {
-    actor.wake.wait(lock, [&] { return actor.death || !actor.mailbox.empty() || actor.count == 0; });
-    if (actor.death) break;
-    if (actor.mailbox.empty()) {
+    const auto over = [&actor] { return actor.count == 0 && actor.mailbox.empty() && actor.current.empty(); };
+    if (actor.fibers) {
+      serve_in_fiber(lock, actor);
+    } else {
+      actor.wake.wait(lock, [&] { return actor.death || may_start(actor) || over(); });
+    }
+    if (actor.death && actor.current.empty()) break;
+    if (over()) {
       end_actor(actor, {.kind = ErrorKind::kActorDied,
                         .text = base::cat("actor ", actor.runner.name, " is dead: its last handle was dropped")});
       break;
     }
+    if (actor.fibers || actor.death) continue;
     std::unique_ptr<Call> call = std::move(actor.mailbox.front());
     actor.mailbox.pop_front();
-    actor.current = call.get();
-    if (await_refs(lock, *call)) run(lock, *call, actor.runner);
-    actor.current = nullptr;
-    if (running_) end_call(std::move(call));
+    serve_one(lock, actor, std::move(call), actor.runner);
   }
   if (void* self = std::exchange(actor.self, nullptr)) {
     lock.unlock();
@@ -158,8 +177,74 @@ void InProcess::serve_actor(Actor& actor) {
     lock.lock();
   }
   finished_.push_back(std::move(actor.thread));
-  changed_.notify_all();
+  notify();
   if (running_ && actor.count == 0) actors_.erase(ActorId(actor.id));
+}
+
+bool InProcess::may_start(const Actor& actor) const {
+  return !actor.mailbox.empty() && actor.current.size() < actor.most_concurrent;
+}
+
+void InProcess::serve_one(Lock& lock, Actor& actor, std::unique_ptr<Call> call, Runner& runner) {
+  actor.current.push_back(call.get());
+  if (await_refs(lock, *call)) run(lock, *call, runner);
+  std::erase(actor.current, call.get());
+  if (running_) end_call(std::move(call));
+}
+
+// One step: waits for something to do, then begins a call or goes on with those whose wait is over. A fiber that leaves
+// the thread leaves it the lock, which is the mutex and not the object that held it: each takes it up in its own.
+void InProcess::serve_in_fiber(Lock& lock, Actor& actor) {
+  const auto take_up = [this, &lock, &actor] {
+    if (!lock.owns_lock()) lock = Lock(lock_, std::adopt_lock);
+    t_runner = &actor.runner;
+  };
+  const auto due = [&actor] { return actor.fibers->any_due(base::system_clock().now()); };
+  while (!due() && !(may_start(actor) && !actor.death)) {
+    if (actor.current.empty() && (actor.death || actor.count == 0)) return;
+    const auto until = actor.fibers->next_deadline();
+    if (until == base::kForever)
+      changed_.wait(lock);
+    else
+      changed_.wait_for(lock, until - base::system_clock().now());
+  }
+  if (due()) {
+    hand_over(lock);
+    actor.fibers->resume_one();
+    return take_up();
+  }
+  std::unique_ptr<Call> call = std::move(actor.mailbox.front());
+  actor.mailbox.pop_front();
+  actor.fibers->start([this, &lock, &actor, next = call.release()] {
+    Runner runner{.actor = &actor, .name = actor.runner.name};
+    const RunnerScope scope(runner);
+    serve_one(lock, actor, std::unique_ptr<Call>(next), runner);
+  });
+  take_up();
+}
+
+void InProcess::wake(Actor& actor) {
+  actor.wake.notify_one();
+  if (actor.fibers) notify();
+}
+
+void InProcess::pause(Lock& lock, const Until& until) {
+  worker::CallFibers* fibers = fibers_here();
+  if (fibers == nullptr) {
+    if (until)
+      changed_.wait_until(lock, *until);
+    else
+      changed_.wait(lock);
+    return;
+  }
+  Runner* runner = t_runner;
+  hand_over(lock);
+  // Looked at again at each change: what it waits for is its caller's to know.
+  const uint64_t seen = changes_;
+  fibers->wait([this, seen] { return changes_ != seen; },
+               until ? base::system_clock().now() + (*until - internal::Clock::now()) : base::kForever);
+  lock = Lock(lock_, std::adopt_lock);
+  t_runner = runner;
 }
 
 void InProcess::construct(Lock& lock, Actor& actor) {
@@ -200,13 +285,13 @@ void InProcess::end_actor(Actor& actor, ErrorRecord death) {
   actor.runner.stopped = true;
   end_streams_of(actor);
   if (!actor.name.empty()) names_.erase({actor.name_space, actor.name});
-  if (actor.current != nullptr && actor.current->result != nullptr) fail(actor.current->result, *actor.death);
+  for (Call* call : actor.current) fail(call->result, *actor.death);
   for (std::unique_ptr<Call>& call : std::exchange(actor.mailbox, {})) {
     fail(call->result, *actor.death);
     if (running_) end_call(std::move(call));
   }
-  actor.wake.notify_one();
-  changed_.notify_all();
+  wake(actor);
+  notify();
 }
 
 void InProcess::join_finished(Lock& lock) {
@@ -224,7 +309,8 @@ void InProcess::check_deadlock(const Object* object) const {
   std::string path = t_runner->name;
   for (const Object* at = object; at != nullptr && !at->ready && at->producer != nullptr;) {
     const Call& call = *at->producer;
-    const Runner* runner = call.actor == nullptr ? call.runner : &call.actor->runner;
+    const bool own_runner = call.actor == nullptr || call.actor->fibers;
+    const Runner* runner = own_runner ? call.runner : &call.actor->runner;
     path = base::cat(path, " waits for ", runner == nullptr ? std::string(call.function->name) : runner->name);
     if (runner == t_runner) {
       throw Deadlock({.kind = ErrorKind::kDeadlock,
@@ -243,10 +329,10 @@ void InProcess::check_deadlock(const Object* object) const {
 bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
   if (object->ready) return true;
   check_deadlock(object);
-  if (!until) help(lock, object);
+  if (!until && fibers_here() == nullptr) help(lock, object);
   Waiting waiting(*this, object);
   while (!object->ready) {
-    if (t_runner != nullptr && t_runner->stopped) {
+    if (t_runner != nullptr && stopped(*t_runner)) {
       throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
     }
     check_running();
@@ -258,10 +344,7 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
     if (until && now >= *until) return false;
     Until wake = until;
     if (object->deadline) wake = wake ? std::min(*wake, *object->deadline) : *object->deadline;
-    if (wake)
-      changed_.wait_until(lock, *wake);
-    else
-      changed_.wait(lock);
+    pause(lock, wake);
   }
   return true;
 }
@@ -276,14 +359,11 @@ bool InProcess::wait_for(Lock& lock, const std::function<bool()>& ready, const U
   if (ready()) return true;
   Waiting waiting(*this, nullptr);
   while (!ready()) {
-    if (t_runner != nullptr && t_runner->stopped)
+    if (t_runner != nullptr && stopped(*t_runner))
       throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
     check_running();
     if (until && internal::Clock::now() >= *until) return false;
-    if (until)
-      changed_.wait_until(lock, *until);
-    else
-      changed_.wait(lock);
+    pause(lock, until);
   }
   return true;
 }
@@ -325,29 +405,43 @@ size_t InProcess::wait(std::span<const ObjectHandle> objects, size_t count, std:
     }
     if (found >= count || (end && internal::Clock::now() >= *end)) return found;
     check_running();
-    if (t_runner != nullptr && t_runner->stopped) return found;
-    if (end)
-      changed_.wait_until(lock, *end);
-    else
-      changed_.wait(lock);
+    if (t_runner != nullptr && stopped(*t_runner)) return found;
+    pause(lock, end);
   }
 }
 
-void InProcess::begin_blocking() {
+void InProcess::run_blocking(void (*run)(void* context), void* context) {
   Lock lock(lock_);
-  if (!runs_task()) return;
-  --active_;
-  if (!tasks_.empty()) want_thread();
-}
-
-void InProcess::end_blocking() {
-  Lock lock(lock_);
-  if (runs_task()) ++active_;
+  if (fibers_here() == nullptr) {
+    const Waiting lending(*this, nullptr);
+    lock.unlock();
+    struct LockAgain {
+      Lock& lock;
+      ~LockAgain() { lock.lock(); }
+    } again{lock};
+    return run(context);
+  }
+  bool done = false;
+  std::exception_ptr thrown;
+  std::thread helper([&] {
+    try {
+      run(context);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const Lock told(lock_);
+    done = true;
+    notify();
+  });
+  while (!done) pause(lock, {});
+  lock.unlock();
+  helper.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 bool InProcess::is_cancelled() {
   const Lock lock(lock_);
-  return t_runner != nullptr && (t_runner->cancelled || t_runner->stopped);
+  return t_runner != nullptr && (t_runner->cancelled || stopped(*t_runner));
 }
 
 ContextRecord InProcess::context() {

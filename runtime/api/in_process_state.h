@@ -15,6 +15,8 @@
 #include <rayo/internal/backend.h>
 #include <rayo/internal/registry.h>
 
+#include "runtime/worker/call_fibers.h"
+
 namespace rayo::api {
 
 struct Actor;
@@ -93,8 +95,10 @@ struct Actor {
   void* self = nullptr;  // touched by its thread alone
   std::unique_ptr<Call> construction;
   std::deque<std::unique_ptr<Call>> mailbox;
-  Call* current = nullptr;           // what its thread is at
-  std::optional<ErrorRecord> death;  // what its callers get; set: it takes no more calls
+  std::vector<Call*> current;  // what its thread is at
+  size_t most_concurrent = 1;
+  std::unique_ptr<worker::CallFibers> fibers;  // most_concurrent > 1; of its thread alone
+  std::optional<ErrorRecord> death;            // what its callers get; set: it takes no more calls
   std::condition_variable wake;
   std::thread thread;
 };

@@ -16,7 +16,7 @@ class InProcess::Writing final : public internal::StreamWriting {
     if (!world_.running_) return;
     stream_.writer = false;
     stream_.ended = true;
-    world_.changed_.notify_all();
+    world_.notify();
     if (!stream_.marker) world_.streams_.erase(&stream_);
   }
 
@@ -42,7 +42,7 @@ class InProcess::Writing final : public internal::StreamWriting {
     }
     stream_.bytes += static_cast<int64_t>(item.size());
     stream_.items.push_back(std::move(made));
-    world_.changed_.notify_all();
+    world_.notify();
     return Wrote::kTaken;
   }
 
@@ -57,7 +57,7 @@ class InProcess::Writing final : public internal::StreamWriting {
     world_.check_running();
     if (std::exchange(stream_.ended, true)) return;
     if (error != nullptr) stream_.error = *error;
-    world_.changed_.notify_all();
+    world_.notify();
   }
 
  private:
@@ -94,7 +94,7 @@ class InProcess::Reading final : public internal::StreamReading {
     LocalStream::Item item = std::move(stream.items.front());
     stream.items.pop_front();
     stream.bytes -= static_cast<int64_t>(item.value.size());
-    world_.changed_.notify_all();
+    world_.notify();
     lock.unlock();
     const auto drop = [this](LocalStream::Item* read_item) {
       const Lock again(world_.lock_);
@@ -172,7 +172,7 @@ void InProcess::cancel_items(LocalStream& stream) {
   stream.cancelled = true;
   for (LocalStream::Item& item : std::exchange(stream.items, {})) let_go(std::move(item));
   stream.bytes = 0;
-  changed_.notify_all();
+  notify();
 }
 
 void InProcess::marker_gone(LocalStream& stream) {

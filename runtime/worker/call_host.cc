@@ -1,5 +1,6 @@
 #include "runtime/worker/call_host.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/ids.h"
@@ -93,11 +94,20 @@ void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
 }
 
 void CallHost::on_cancel(PeerId peer, uint64_t call_id) {
-  if (running_ && running_->peer == peer && running_->call_id == call_id) {
-    cancelled_ = true;
+  if (Execution* execution = find(peer, call_id)) {
+    execution->cancelled = true;
     return;
   }
   if (mailbox_.holds(peer, call_id)) not_to_start_.insert({peer, call_id});
+}
+
+CallHost::Execution* CallHost::find(PeerId peer, uint64_t call_id) {
+  const auto is_it = [&](const Execution& each) {
+    return each.running && each.running->peer == peer && each.running->call_id == call_id;
+  };
+  if (is_it(main_)) return &main_;
+  auto found = std::find_if(concurrent_.begin(), concurrent_.end(), is_it);
+  return found == concurrent_.end() ? nullptr : &*found;
 }
 
 void CallHost::reply_cancelled(IncomingCall& call) {
@@ -125,6 +135,10 @@ void CallHost::on_host_actor(const proto::HostActor& request) {
   hosted_.incarnation = request.incarnation();
   hosted_.lease = id_of<LeaseId>(request.lease());
   hosted_.devices.assign(request.devices().begin(), request.devices().end());
+  if (request.spec().max_concurrency() > 1) {
+    most_concurrent_ = request.spec().max_concurrency();
+    fibers_ = std::make_unique<CallFibers>(request.spec().stack_size(), base::system_clock());
+  }
   starting_.emplace();
   starting_->spec = request.spec();
   starting_->refs.reserve(static_cast<size_t>(request.spec().argument_refs_size()));
@@ -145,15 +159,46 @@ bool CallHost::run_one() {
     construct();
     return true;
   }
-  if (!open() || !mailbox_.take(call_)) return false;
-  run(call_);
+  if (fibers_) return run_fibers();
+  if (!open() || !mailbox_.take(main_.call)) return false;
+  run(main_.call);
   return true;
 }
 
+bool CallHost::has_fiber_work() const {
+  if (open() && mailbox_.may_take() && concurrent_.size() < most_concurrent_) return true;
+  return fibers_->count() != 0 && fibers_->any_due(base::system_clock().now());
+}
+
+bool CallHost::run_fibers() {
+  const bool resumed = fibers_->resume_due();
+  at_ = &main_;
+  if (!open() || concurrent_.size() >= most_concurrent_) return resumed;
+  const auto execution = concurrent_.emplace(concurrent_.end());
+  if (!mailbox_.take(execution->call)) {
+    concurrent_.erase(execution);
+    return resumed;
+  }
+  fibers_->start([this, execution] {
+    at_ = &*execution;
+    run(execution->call);
+    concurrent_.erase(execution);
+  });
+  at_ = &main_;
+  return true;
+}
+
+bool CallHost::wait_in_fiber(const std::function<bool()>& ready, base::TimePoint deadline) {
+  Execution* execution = at_;
+  const bool done = fibers_->wait(ready, deadline);
+  at_ = execution;
+  return done;
+}
+
 std::optional<ErrorRecord> CallHost::invoke(Method& method, internal::Invocation& invocation) {
-  invocation.result = &output_.bytes;
-  invocation.result_refs = &output_.refs;
-  invocation.result_actors = &output_.actors;
+  invocation.result = &at_->output.bytes;
+  invocation.result_refs = &at_->output.refs;
+  invocation.result_actors = &at_->output.actors;
   std::optional<ErrorRecord> error;
   const bool timed = method.maybe_long || ++method.runs % kTimedRuns == 0;
   const base::TimePoint before = timed ? base::system_clock().now() : base::TimePoint();
@@ -175,10 +220,10 @@ void CallHost::construct() {
     for (const internal::ObjectHandle& ref : start.refs) values.push_back(slot_of(ref).view());
     invocation.arguments = std::as_bytes(std::span(start.spec.arguments()));
     invocation.refs = values;
-    output_.clear();
-    running_ = Running{.function = made.function};
+    at_->output.clear();
+    at_->running = Running{.function = made.function};
     error = invoke(made, invocation);
-    running_.reset();
+    at_->running.reset();
   }
   for (const internal::ObjectHandle& ref : start.refs) wires_.table.release(slot_of(ref));
   hosted_.self = error ? nullptr : invocation.constructed;
@@ -225,11 +270,11 @@ void CallHost::run(IncomingCall& call) {
     for (const InlineValue& value : view.values) values[value.index].bytes = value.bytes;
     invocation.refs = values;
   }
-  output_.clear();
-  running_ = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
-  cancelled_ = false;
+  at_->output.clear();
+  at_->running = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
+  at_->cancelled = false;
   const std::optional<ErrorRecord> error = invoke(called, invocation);
-  running_.reset();
+  at_->running.reset();
   reply(call, error);
 }
 
@@ -259,16 +304,18 @@ void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error
       return reply_with_refs(call, still_held);
   }
   if (error) return reply_error(call, *error);
-  if (output_.bytes.size() > kInlineValue && output_.refs.empty() && output_.actors.empty() && reply_by_arena(call))
+  if (at_->output.bytes.size() > kInlineValue && at_->output.refs.empty() && at_->output.actors.empty() &&
+      reply_by_arena(call))
     return;
-  if (output_.bytes.size() > kMaxResult)
-    return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output_.bytes.size(),
-                                                                             " bytes; a reply holds ", kMaxResult)));
-  if (!output_.refs.empty() || !output_.actors.empty()) return reply_with_refs(call, still_held);
+  if (at_->output.bytes.size() > kMaxResult)
+    return reply_error(call,
+                       error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", at_->output.bytes.size(),
+                                                                       " bytes; a reply holds ", kMaxResult)));
+  if (!at_->output.refs.empty() || !at_->output.actors.empty()) return reply_with_refs(call, still_held);
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
-  const Bytes part = output_.bytes;
+  const Bytes part = at_->output.bytes;
   wires_.send(call.peer, header, {&part, 1});
 }
 
@@ -277,8 +324,8 @@ bool CallHost::reply_by_arena(const IncomingCall& call) {
   const auto node = id_of<NodeId>(caller.node());
   if (!wires_.arena.has() || !node) return false;
   const ObjectId id{base::short_id(node), base::short_id(id_of<ProcessId>(caller.process())), call.header.call_id};
-  if (auto stored = wires_.arena.store(id, output_.bytes); !stored.ok()) {
-    if (output_.bytes.size() <= kMaxResult) return false;
+  if (auto stored = wires_.arena.store(id, at_->output.bytes); !stored.ok()) {
+    if (at_->output.bytes.size() <= kMaxResult) return false;
     ErrorRecord error = record_of(stored.status());
     error.kind = ErrorKind::kOutOfMemory;
     reply_error(call, error);
@@ -297,20 +344,20 @@ void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& 
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
   std::vector<ObjectId> ids = still_held;
-  for (const internal::ObjectHandle& ref : output_.refs) {
+  for (const internal::ObjectHandle& ref : at_->output.refs) {
     wires_.references.share(slot_of(ref));
     ids.push_back(ref.id);
   }
   BodyWriter sections;
   sections.refs(ids, static_cast<uint32_t>(still_held.size()));
-  sections.actors(output_.actors);
+  sections.actors(at_->output.actors);
   header.flags = sections.flags();
   std::vector<std::byte> body(sections.bytes().begin(), sections.bytes().end());
-  body.insert(body.end(), output_.bytes.begin(), output_.bytes.end());
-  if (!output_.refs.empty() || !output_.actors.empty()) {
+  body.insert(body.end(), at_->output.bytes.begin(), at_->output.bytes.end());
+  if (!at_->output.refs.empty() || !at_->output.actors.empty()) {
     Inner& given = given_[{call.peer, call.header.call_id}];
-    given.refs = std::exchange(output_.refs, {});
-    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output_.actors, {}));
+    given.refs = std::exchange(at_->output.refs, {});
+    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(at_->output.actors, {}));
   }
   wires_.references.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
     const Bytes part = body;

@@ -2,12 +2,15 @@
 //
 //   while (engine.wait_until([&] { return host.has_work(); })) host.run_one();
 //
-// A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1).
+// A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1). With
+// more each call has a stack of its own (call_fibers.h), and others start or go on while it waits.
 // Under the baton, which user code runs without. on_* come from the sink.
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +19,7 @@
 
 #include <rayo/internal/registry.h>
 
+#include "runtime/worker/call_fibers.h"
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/mailbox.h"
 #include "runtime/worker/raylet_link.h"
@@ -54,9 +58,19 @@ class CallHost {
   void on_host_actor(const proto::HostActor& request);
   void on_host_tasks(const proto::HostTasks& request);
 
-  bool has_work() const { return (starting_ && starting_->unready == 0) || (open() && mailbox_.may_take()); }
-  // One constructor or call, where there is one; the caller has made sure that user code may run.
+  bool has_work() const {
+    if (starting_ && starting_->unready == 0) return true;
+    if (fibers_) return has_fiber_work();
+    return open() && mailbox_.may_take();
+  }
+  // One constructor or call (or calls whose wait is over), where there is one; the caller has made sure that user code
+  // may run.
   bool run_one();
+  // When has_work() may turn true by itself.
+  base::TimePoint next_deadline() const { return fibers_ ? fibers_->next_deadline() : base::kForever; }
+  // A call that runs on a stack of its own waits: others go on. False: the deadline passed.
+  bool in_fiber() const { return fibers_ && fibers_->inside(); }
+  bool wait_in_fiber(const std::function<bool()>& ready, base::TimePoint deadline);
   // A running call waits for something: what it runs under may be lent.
   struct Running {
     PeerId peer = kNoPeer;
@@ -64,8 +78,10 @@ class CallHost {
     const internal::Function* function = nullptr;
     bool task = false;
   };
-  bool is_cancelled() const { return cancelled_; }
-  const Running* running() const { return running_ ? &*running_ : nullptr; }
+  const Running* running() const { return at_->running ? &*at_->running : nullptr; }
+  bool is_cancelled() const { return at_->cancelled; }
+  // User code has begun and not ended.
+  bool busy() const { return main_.running || !concurrent_.empty(); }
   // What this process was told to be: an actor's host, or a lease's worker.
   struct Hosted {
     ActorId actor;
@@ -106,7 +122,17 @@ class CallHost {
     std::vector<ActorId> actors;
     void clear() { bytes.clear(), refs.clear(), actors.clear(); }
   };
+  // One call from its start to its reply.
+  struct Execution {
+    IncomingCall call;
+    std::optional<Running> running;
+    bool cancelled = false;
+    Output output;
+  };
 
+  bool has_fiber_work() const;
+  bool run_fibers();
+  Execution* find(PeerId peer, uint64_t call_id);
   bool open() const { return hosted_.self != nullptr || hosted_.tasks; }
   Method& method(uint64_t id);
   // A counted handle of an argument; where its value is not here yet it is asked for and counted in `unready`.
@@ -129,14 +155,15 @@ class CallHost {
   Hosted hosted_;
   std::optional<Starting> starting_;
   Mailbox mailbox_;
-  IncomingCall call_;
   std::unordered_map<uint64_t, Method> methods_;
   Method* last_method_ = nullptr;
   uint64_t last_method_id_ = 0;
-  std::optional<Running> running_;
-  bool cancelled_ = false;                              // the running call
+  Execution main_;  // on the main thread's own stack
+  Execution* at_ = &main_;
+  std::unique_ptr<CallFibers> fibers_;  // max_concurrency > 1
+  std::list<Execution> concurrent_;     // each on a stack of its own
+  size_t most_concurrent_ = 1;
   std::set<std::pair<PeerId, uint64_t>> not_to_start_;  // cancelled: answered when their turn comes
-  Output output_;
   std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them
 };
 

@@ -1,6 +1,8 @@
 #include "runtime/worker/cluster_backend.h"
 
 #include <algorithm>
+#include <csignal>
+#include <exception>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
@@ -95,6 +97,7 @@ bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>&
   Engine& engine = traffic_.engine();
   const PeerId peer = slot && slot->owner ? slot->owner->link() : kNoPeer;
   traffic_.finish_turn();
+  if (traffic_.host().in_fiber()) return ready() || traffic_.host().wait_in_fiber(ready, deadline);
   base::TimePoint now = traffic_.clock().now();
   const base::TimePoint short_wait = std::min(deadline, now + kLendAfter);
   if (engine.wait_until(ready, short_wait, peer)) return true;
@@ -128,15 +131,49 @@ void ClusterBackend::lend(bool take_back) {
   (void)traffic_.raylet().ask(message, std::chrono::hours(24 * 365));
 }
 
-void ClusterBackend::begin_blocking() {
-  Hold hold = enter();
-  if (in_call() && traffic_.host().running()->task) lend(false);
-  traffic_.finish_turn();
+void ClusterBackend::run_blocking(void (*run)(void* context), void* context) {
+  {
+    Hold hold = enter();
+    if (in_call() && traffic_.host().in_fiber()) {
+      hold.unlock();
+      return run_elsewhere(run, context);
+    }
+    if (in_call() && traffic_.host().running()->task) lend(false);
+    traffic_.finish_turn();
+  }
+  struct TakeBack {
+    ClusterBackend* backend;
+    ~TakeBack() {
+      const Hold hold = backend->enter_to_release();
+      if (hold && backend->in_call()) backend->lend(true);
+    }
+  } take_back{this};
+  run(context);
 }
 
-void ClusterBackend::end_blocking() {
-  Hold hold = enter();
-  if (in_call()) lend(true);
+void ClusterBackend::run_elsewhere(void (*run)(void* context), void* context) {
+  std::exception_ptr thrown;
+  bool done = false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread helper([&] {
+    try {
+      run(context);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    std::lock_guard hold(traffic_.engine().baton());
+    done = true;
+    traffic_.engine().wake();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  {
+    std::lock_guard hold(traffic_.engine().baton());
+    traffic_.host().wait_in_fiber([&done] { return done; }, base::kForever);
+  }
+  helper.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 bool ClusterBackend::get(const ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
@@ -436,6 +473,8 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
   for (const ObjectHandle& ref : constructor.inner_refs) traffic_.share(slot_of(ref));
   *spec.mutable_demand() = demand_of(options);
   spec.set_max_restarts(options.max_restarts);
+  spec.set_max_concurrency(static_cast<uint32_t>(options.max_concurrency));
+  spec.set_stack_size(static_cast<uint64_t>(options.stack_size));
   spec.set_start_timeout_ms(options.start_timeout.count());
   for (const auto& [key, value] : options.environment) spec.add_environment(base::cat(key, "=", value));
   return spec;
@@ -444,6 +483,7 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
 ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view class_name,
                               const CallRequest& constructor) {
   check_size(constructor);
+  check_options(options);
   Hold hold = enter();
   await_registered(constructor.inner_actors);
   const auto minted = base::random_id<ActorId>();

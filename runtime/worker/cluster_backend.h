@@ -51,8 +51,7 @@ class ClusterBackend : public internal::Backend {
   void release_actor(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
   void kill_actor(const ActorId& actor) override;
-  void begin_blocking() override;
-  void end_blocking() override;
+  void run_blocking(void (*run)(void* context), void* context) override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
   internal::MadeStream make_stream(const StreamOptions& options) override;
@@ -80,6 +79,7 @@ class ClusterBackend : public internal::Backend {
   bool drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline);
   bool in_call() const;
   void lend(bool take_back);
+  void run_elsewhere(void (*run)(void* context), void* context);
   proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name,
                            const internal::CallRequest& constructor);
   // The raylet's answer, or its failure thrown.

@@ -45,6 +45,16 @@ std::map<std::string, double> amounts(const proto::Resources& resources) {
 
 }  // namespace
 
+void check_options(const ActorOptions& options) {
+  constexpr int64_t kLeastStack = 64 << 10;  // a frame or two of printf and a throw
+  if (options.max_concurrency < 1)
+    throw_error(error_record(ErrorKind::kInvalid, "an actor's max_concurrency is below 1: no call of it could run",
+                             "give 1 or more"));
+  if (options.stack_size < kLeastStack)
+    throw_error(error_record(ErrorKind::kInvalid, "an actor's stack_size is below 64 KiB: its calls would overflow it",
+                             "give 256 << 10 or more"));
+}
+
 proto::Demand demand_of(const TaskOptions& options) {
   proto::Demand demand = common(options);
   const Amount cpus = Amount::of(options.resources.cpus.value_or(1));

@@ -7,6 +7,9 @@
 
 namespace rayo::worker {
 
+// Throws Invalid where no actor could be made so.
+void check_options(const ActorOptions& options);
+
 // A task holds 1 CPU unless told otherwise.
 proto::Demand demand_of(const TaskOptions& options);
 // An actor needs 1 CPU free to be placed and holds none, unless told otherwise.

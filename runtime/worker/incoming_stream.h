@@ -46,6 +46,7 @@ class IncomingStream : public CallOwner {
   void on_end(const rpc::FrameHeader& header, ByteView body);
 
   PeerId link() const override { return link_; }
+  bool idle() const override { return over_; }  // as long as items may come, the link is in use
   void answered() override {}
   void given_up(uint64_t) override {}
   void linked(PeerId peer) override;

@@ -139,7 +139,8 @@ class Worker {
     traffic.engine().baton().lock();
     while (!exit_) {
       traffic.finish_turn();
-      traffic.engine().wait_until([this] { return exit_ || parts_.traffic.host().has_work(); });
+      traffic.engine().wait_until([this] { return exit_ || parts_.traffic.host().has_work(); },
+                                  traffic.host().next_deadline());
       while (!exit_ && traffic.host().has_work()) run_some();
     }
     traffic.streams().leave_open();
@@ -160,7 +161,7 @@ class Worker {
 
   // User code that runs is not waited for: the raylet has its reasons, and its patience ends with SIGKILL.
   void on_exit() {
-    if (parts_.traffic.host().running()) ::_exit(0);
+    if (parts_.traffic.host().busy()) ::_exit(0);
     exit_ = true;
     parts_.traffic.engine().wake();
   }

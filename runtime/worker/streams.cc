@@ -119,6 +119,11 @@ void Streams::on_peer_closed(PeerId peer) {
   }
 }
 
+bool Streams::writes_to(PeerId peer) const {
+  return std::any_of(outgoing_.begin(), outgoing_.end(),
+                     [peer](const auto& entry) { return entry.second.stream.reader() == peer; });
+}
+
 void Streams::on_maker(uint64_t number, const proto::ActorInfo& info) {
   if (auto found = incoming_.find(number); found != incoming_.end()) found->second.on_maker(info);
 }

@@ -39,6 +39,8 @@ class Streams {
   // The raylet is gone: of no process anything will be known.
   void on_failure(const ErrorRecord& why);
 
+  // Whether a reader behind that peer is still to get items: the link is in use, however long nothing is written.
+  bool writes_to(PeerId peer) const;
   size_t count() const { return outgoing_.size() + incoming_.size(); }
 
  private:

@@ -1,25 +1,14 @@
 #include "runtime/base/loop/fiber_scheduler.h"
 
-#include <cstring>
-#include <cxxabi.h>
-#include <sys/mman.h>
 #include <thread>
 
-#include "runtime/base/check.h"
 #include "runtime/base/log.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace rayo::base {
 namespace {
 
 constexpr Duration kSlowTurn = std::chrono::milliseconds(10);  // design.md: a longer turn of the loop is a bug
 constexpr uint32_t kDispatcherEvery = 64;
-constexpr size_t kStackBytes = size_t{256} << 10;
-constexpr size_t kGuardBytes = 4096;
-constexpr size_t kStacksKept = 64;
 
 thread_local FiberScheduler* scheduler_of_thread = nullptr;
 
@@ -49,10 +38,8 @@ FiberScheduler& FiberScheduler::of_this_thread() {
 
 void FiberScheduler::switch_exceptions_to(boost::fibers::context* next) noexcept {
   if (running_ == next) return;
-  void* globals = abi::__cxa_get_globals();
-  auto& saved = record_of(running_).exceptions;
-  std::memcpy(saved.data(), globals, saved.size());
-  std::memcpy(globals, record_of(next).exceptions.data(), saved.size());
+  record_of(running_).exceptions.save();
+  record_of(next).exceptions.restore();
   running_ = next;
 }
 
@@ -94,38 +81,6 @@ void FiberScheduler::suspend_until(const std::chrono::steady_clock::time_point&)
   // Only where the main fiber itself is suspended, which the loop never does: a thread that ends with fibers
   // alive.
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-StackPool::~StackPool() {
-  for (auto& stack : free_) ::munmap(static_cast<char*>(stack.sp) - stack.size - kGuardBytes, stack.size + kGuardBytes);
-}
-
-boost::context::stack_context StackPool::take() {
-  boost::context::stack_context stack;
-  if (!free_.empty()) {
-    stack = free_.back();
-    free_.pop_back();
-  } else {
-    void* memory = ::mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    RAYO_CHECK(::mprotect(memory, kGuardBytes, PROT_NONE) == 0, "the page is ours");
-    stack.size = kStackBytes;
-    stack.sp = static_cast<char*>(memory) + kGuardBytes + kStackBytes;
-  }
-#if defined(__SANITIZE_ADDRESS__)
-  // An ended fiber leaves its last frames' red zones behind.
-  __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size, stack.size);
-#endif
-  return stack;
-}
-
-void StackPool::give_back(boost::context::stack_context& stack) {
-  if (free_.size() < kStacksKept) {
-    free_.push_back(stack);
-  } else {
-    ::munmap(static_cast<char*>(stack.sp) - stack.size - kGuardBytes, stack.size + kGuardBytes);
-  }
 }
 
 }  // namespace rayo::base

@@ -13,21 +13,22 @@
 //     own), so it gets a turn when a fiber has ended, and every 64 switches for fibers that others made.
 #pragma once
 
-#include <array>
 #include <boost/fiber/all.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/base/exception_state.h"
 #include "runtime/base/loop/event.h"
 #include "runtime/base/loop/loop.h"
+#include "runtime/base/stack_pool.h"
 
 namespace rayo::base {
 
 struct FiberRecord final : boost::fibers::fiber_properties {
   explicit FiberRecord(boost::fibers::context* context) : fiber_properties(context) {}
 
-  std::array<unsigned char, 16> exceptions{};  // __cxa_eh_globals while the fiber does not run
+  ExceptionState exceptions;  // while the fiber does not run
   std::string name;
   bool of_loop = false;  // started by Loop::spawn: it may wait
   bool cancelled = false;
@@ -47,19 +48,7 @@ void cancel_fiber(FiberRecord& record);
 // Of the running fiber; nullptr where no fiber of a loop runs.
 FiberRecord* current_record();
 
-// Stacks of 256 KiB over a guard page, kept for reuse; one pool a thread.
-class StackPool {
- public:
-  StackPool() = default;
-  ~StackPool();
-  StackPool(const StackPool&) = delete;
-  StackPool& operator=(const StackPool&) = delete;
-  boost::context::stack_context take();
-  void give_back(boost::context::stack_context& stack);
-
- private:
-  std::vector<boost::context::stack_context> free_;
-};
+constexpr size_t kLoopStackBytes = size_t{256} << 10;
 
 class FiberScheduler final : public boost::fibers::algo::algorithm_with_properties<FiberRecord> {
  public:
@@ -86,7 +75,7 @@ class FiberScheduler final : public boost::fibers::algo::algorithm_with_properti
   void switch_exceptions_to(boost::fibers::context* next) noexcept;
   void end_turn(boost::fibers::context* leaving) noexcept;
 
-  StackPool stacks_;
+  StackPool stacks_{kLoopStackBytes};
   boost::fibers::scheduler::ready_queue_type ready_;
   boost::fibers::context* dispatcher_ = nullptr;
   boost::fibers::context* running_ = nullptr;

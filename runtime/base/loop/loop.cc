@@ -19,8 +19,14 @@ thread_local Loop* loop_of_thread = nullptr;
 struct PooledStack {
   using traits_type = boost::context::stack_traits;
   StackPool* pool;
-  boost::context::stack_context allocate() { return pool->take(); }
-  void deallocate(boost::context::stack_context& stack) { pool->give_back(stack); }
+  boost::context::stack_context allocate() {
+    const Stack stack = pool->take();
+    boost::context::stack_context context;
+    context.sp = stack.top;
+    context.size = stack.size;
+    return context;
+  }
+  void deallocate(boost::context::stack_context& context) { pool->give_back({context.sp, context.size}); }
 };
 
 }  // namespace

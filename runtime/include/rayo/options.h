@@ -44,10 +44,14 @@ struct ActorOptions {
   // With a name: the living actor of that name, where there is one (constructor arguments unused).
   bool get_if_exists = false;
   Resources resources{};
-  std::vector<LabelRule> labels{};                  // a node must satisfy all of them
-  NodeId node{};                                    // where it must run; nil: anywhere
-  bool node_soft = false;                           // another node will do where `node` cannot
-  int max_restarts = 0;                             // after deaths; -1: without end
+  std::vector<LabelRule> labels{};  // a node must satisfy all of them
+  NodeId node{};                    // where it must run; nil: anywhere
+  bool node_soft = false;           // another node will do where `node` cannot
+  int max_restarts = 0;             // after deaths; -1: without end
+  // Calls of it that may have begun at a time. Over 1 each runs on a stack of its own; still one thread runs them all, so
+  // the actor's state changes only where a method waits (get, wait, Stream::next, StreamWriter::write, blocking).
+  int max_concurrency = 1;
+  int64_t stack_size = 256 << 10;                   // bytes, of those stacks
   std::chrono::milliseconds start_timeout{60'000};  // covers the constructor
   std::chrono::milliseconds schedule_timeout{
       60'000};  // until Unschedulable where no living node could ever hold it; 0: never

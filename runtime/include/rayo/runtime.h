@@ -15,6 +15,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -55,24 +56,36 @@ std::vector<NodeRecord> nodes();
 std::map<std::string, double> available_resources();
 
 namespace internal {
-class Blocking {
- public:
-  Blocking();
-  ~Blocking();
-  Blocking(const Blocking&) = delete;
-  Blocking& operator=(const Blocking&) = delete;
-
- private:
-  Backend* backend_;
-};
+void run_blocking(void (*run)(void* context), void* context);
+template <class F>
+void run_blocking(const F& code) {
+  run_blocking([](void* context) { (*static_cast<const F*>(context))(); }, const_cast<F*>(&code));
+}
 }  // namespace internal
 
-// Runs code that blocks outside of Rayo (a slow file, a foreign server): the CPU of this task or actor is
-// lent meanwhile. Answers what `code` answers.
+// Runs code that blocks outside of Rayo (a slow file, a foreign server). In a task its CPU is lent meanwhile; in an
+// actor with max_concurrency > 1 the code runs on another thread, and other calls of the actor go on. Answers (or
+// throws) what `code` does.
 template <class F>
-decltype(auto) blocking(F&& code) {
-  internal::Blocking guard;
-  return std::forward<F>(code)();
+std::invoke_result_t<F> blocking(F&& code) {
+  using R = std::invoke_result_t<F>;
+  if constexpr (std::is_void_v<R>) {
+    const auto run = [&code] { std::forward<F>(code)(); };
+    internal::run_blocking(run);
+  } else if constexpr (std::is_reference_v<R>) {
+    std::remove_reference_t<R>* result = nullptr;
+    const auto run = [&] {
+      R&& made = std::forward<F>(code)();
+      result = &made;
+    };
+    internal::run_blocking(run);
+    return static_cast<R>(*result);
+  } else {
+    std::optional<R> result;
+    const auto run = [&] { result.emplace(std::forward<F>(code)()); };
+    internal::run_blocking(run);
+    return *std::move(result);
+  }
 }
 
 }  // namespace v0

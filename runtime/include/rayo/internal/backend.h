@@ -159,9 +159,9 @@ class Backend {
   // A stream that arrived inside a value.
   virtual std::unique_ptr<StreamReading> open_stream(const StreamAddress& address) = 0;
 
-  // Around code of the user that blocks outside of Rayo (rayo::blocking): the lease's CPU is lent meanwhile.
-  virtual void begin_blocking() {}
-  virtual void end_blocking() {}
+  // Runs code of the user that blocks outside of Rayo (rayo::blocking), here or on another thread; what it throws passes
+  // through.
+  virtual void run_blocking(void (*run)(void* context), void* context) = 0;
 
   virtual std::vector<NodeRecord> nodes() = 0;
   virtual ContextRecord context() = 0;
