@@ -1,5 +1,7 @@
 #include "runtime/worker/streams.h"
 
+#include <algorithm>
+
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {

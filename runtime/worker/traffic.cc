@@ -19,7 +19,9 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       peers_(engine_, raylet_,
              {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys},
              {alarms_, clock, identity.idle_link,
-              [this](PeerId peer) { return host_.quiet(peer) && !confirming_.contains(peer) && !streams_.writes_to(peer); }}),
+              [this](PeerId peer) {
+                return host_.quiet(peer) && !confirming_.contains(peer) && !streams_.writes_to(peer);
+              }}),
       host_({engine_, raylet_, arena_, table_, references_,
              [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
                send(peer, header, parts);
