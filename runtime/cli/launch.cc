@@ -101,7 +101,14 @@ std::string last_line(const base::Path& log) {
   auto content = base::read_file(log);
   if (!content.ok()) return {};
   std::string_view text = base::trim(*content);
-  return std::string(text.substr(text.rfind('\n') == std::string_view::npos ? 0 : text.rfind('\n') + 1));
+  while (true) {
+    const size_t end = text.rfind('\n');
+    const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 1);
+    // The keeper tells of the daemon's end in the same file, behind the daemon's own last word or before it.
+    if (line.find(" I keeper: ") == std::string_view::npos) return std::string(line);
+    if (end == std::string_view::npos) return {};
+    text = base::trim(text.substr(0, end));
+  }
 }
 
 base::StatusOr<StartedDaemon> launch(const DaemonPlace& place) {

@@ -130,6 +130,10 @@ bool LeaseService::grant_here(const WishKey& key) {
 proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadline) {
   proto::LeaseGranted granted;
   const Lease* lease = table_.find(id);
+  if (!lease) {  // its requester ended before this fiber had its first turn
+    granted.mutable_failure()->set_kind(proto::CANCELLED);
+    return granted;
+  }
   auto taken = workers_.take(lease->job, WorkerPool::Use::kTasks, {}, deadline);
   lease = table_.find(id);
   if (lease && taken.process) {
