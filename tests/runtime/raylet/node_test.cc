@@ -281,6 +281,24 @@ TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
   });
 }
 
+// The lease is granted and ended before the fiber that looks for its worker has had a turn: that fiber once took the raylet along.
+TEST_F(NodeTest, ADriverThatAsksForALeaseAndGoesEndsNoRaylet) {
+  run([this] {
+    for (int i = 0; i < 20; ++i) {
+      connect_driver();
+      proto::ToRaylet request;
+      request.mutable_request_leases()->set_shape(7);
+      request.mutable_request_leases()->set_count(1);
+      (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+      driver_->send(0, request);
+      base::run_on_thread(thread_, [&] { driver_.reset(); });
+    }
+    connect_driver();
+    create_actor("Counter");
+    EXPECT_TRUE(await_state(proto::ALIVE));
+  });
+}
+
 TEST_F(NodeTest, ADriverOfAnotherVersionIsToldSo) {
   run([this] {
     base::run_on_thread(thread_, [&] {
