@@ -125,10 +125,11 @@ void CallHost::on_peer_closed(PeerId peer) {
 
 bool CallHost::quiet(PeerId peer) const {
   auto given = given_.lower_bound({peer, 0});
-  const auto serves = [peer](const Execution& execution) { return execution.running && execution.running->peer == peer; };
+  const auto serves = [peer](const Execution& execution) {
+    return execution.running && execution.running->peer == peer;
+  };
   return (given == given_.end() || given->first.first != peer) && !serves(main_) &&
-         std::none_of(concurrent_.begin(), concurrent_.end(), serves) &&
-         !mailbox_.holds(peer);
+         std::none_of(concurrent_.begin(), concurrent_.end(), serves) && !mailbox_.holds(peer);
 }
 
 void CallHost::on_host_actor(const proto::HostActor& request) {

@@ -19,8 +19,6 @@ using internal::ObjectHandle;
 
 // How long a call waits for room in its actor's window before it is refused.
 constexpr base::Duration kRoomTimeout = std::chrono::seconds(60);
-// What the head has to answer: creation by name, look-ups, lists.
-constexpr base::Duration kControlTimeout = std::chrono::seconds(30);
 // How long kill() waits for the news of the end.
 constexpr base::Duration kKillTimeout = std::chrono::seconds(2);
 // A wait inside a task lends its CPU after this.
@@ -563,29 +561,6 @@ void ClusterBackend::kill_actor(const ActorId& actor) {
   (void)drive(ended, traffic_.clock().now() + kKillTimeout, kNoPeer);
 }
 
-proto::ToRaylet ClusterBackend::key_value(proto::KeyValue::Op op, std::string_view key) const {
-  proto::ToRaylet message;
-  message.mutable_key_value()->set_op(op);
-  message.mutable_key_value()->set_namespace_(
-      base::cat("job:", self_.context.job.hex()));  // the head ends it with the job
-  message.mutable_key_value()->set_key(std::string(key));
-  return message;
-}
-
-void ClusterBackend::store(std::string_view key, internal::Bytes value) {
-  Hold hold = enter();
-  proto::ToRaylet message = key_value(proto::KeyValue::PUT, key);
-  message.mutable_key_value()->set_value(value.data(), value.size());
-  (void)ask(message, kControlTimeout);
-}
-
-std::optional<std::string> ClusterBackend::load(std::string_view key) {
-  Hold hold = enter();
-  proto::ToWorker answer = ask(key_value(proto::KeyValue::GET, key), kControlTimeout);
-  if (!answer.key_value_reply().found()) return std::nullopt;
-  return std::move(*answer.mutable_key_value_reply()->mutable_value());
-}
-
 internal::MadeStream ClusterBackend::make_stream(const StreamOptions& options) {
   const ContextRecord here = context();
   return worker::make_stream(*this, options,
@@ -599,26 +574,6 @@ internal::MadeStream ClusterBackend::make_stream(const StreamOptions& options) {
 
 std::unique_ptr<internal::StreamReading> ClusterBackend::open_stream(const internal::StreamAddress& address) {
   return worker::open_stream(*this, address);
-}
-
-std::vector<NodeRecord> ClusterBackend::nodes() {
-  Hold hold = enter();
-  proto::ToRaylet message;
-  message.mutable_list_nodes();
-  std::vector<NodeRecord> out;
-  const proto::ToWorker answer = ask(message, kControlTimeout);
-  for (const proto::NodeInfo& info : answer.nodes_reply().nodes()) out.push_back(node_record(info));
-  return out;
-}
-
-ContextRecord ClusterBackend::context() {
-  Hold hold = enter();
-  ContextRecord record = self_.context;
-  const CallHost::Hosted& hosted = traffic_.host().hosted();
-  record.actor = hosted.actor;
-  record.incarnation = hosted.incarnation;
-  record.devices = hosted.devices;
-  return record;
 }
 
 }  // namespace rayo::worker

@@ -1,0 +1,52 @@
+// What a ClusterBackend asks of the cluster's records: values by key, nodes, and where it runs itself.
+#include "runtime/base/text.h"
+#include "runtime/worker/cluster_backend.h"
+#include "runtime/worker/demand.h"
+#include "runtime/worker/failure.h"
+
+namespace rayo::worker {
+
+proto::ToRaylet ClusterBackend::key_value(proto::KeyValue::Op op, std::string_view key) const {
+  proto::ToRaylet message;
+  message.mutable_key_value()->set_op(op);
+  message.mutable_key_value()->set_namespace_(
+      base::cat("job:", self_.context.job.hex()));  // the head ends it with the job
+  message.mutable_key_value()->set_key(std::string(key));
+  return message;
+}
+
+void ClusterBackend::store(std::string_view key, internal::Bytes value) {
+  Hold hold = enter();
+  proto::ToRaylet message = key_value(proto::KeyValue::PUT, key);
+  message.mutable_key_value()->set_value(value.data(), value.size());
+  (void)ask(message, kControlTimeout);
+}
+
+std::optional<std::string> ClusterBackend::load(std::string_view key) {
+  Hold hold = enter();
+  proto::ToWorker answer = ask(key_value(proto::KeyValue::GET, key), kControlTimeout);
+  if (!answer.key_value_reply().found()) return std::nullopt;
+  return std::move(*answer.mutable_key_value_reply()->mutable_value());
+}
+
+std::vector<NodeRecord> ClusterBackend::nodes() {
+  Hold hold = enter();
+  proto::ToRaylet message;
+  message.mutable_list_nodes();
+  std::vector<NodeRecord> out;
+  const proto::ToWorker answer = ask(message, kControlTimeout);
+  for (const proto::NodeInfo& info : answer.nodes_reply().nodes()) out.push_back(node_record(info));
+  return out;
+}
+
+ContextRecord ClusterBackend::context() {
+  Hold hold = enter();
+  ContextRecord record = self_.context;
+  const CallHost::Hosted& hosted = traffic_.host().hosted();
+  record.actor = hosted.actor;
+  record.incarnation = hosted.incarnation;
+  record.devices = hosted.devices;
+  return record;
+}
+
+}  // namespace rayo::worker
