@@ -11,7 +11,7 @@ old_boost=$here/../../build/deps/boost_1.74/usr/include
 scratch=$(mktemp -d /tmp/rayo-consumer.XXXXXX)
 export RAYO_HOME=$scratch/home RAYO_RUNTIME_DIR=$scratch/run
 unset RAYO_ADDRESS RAYO_TOKEN RAYO_TOKEN_FILE RAYO_BIN || true
-trap '"$build/bin/rayo" stop --all >/dev/null 2>&1; rm -rf "$scratch"' EXIT
+trap '"$build/bin/rayo" stop --all >/dev/null 2>&1 || true; rm -rf "$scratch"' EXIT  # nothing may run any more: that is no failure
 expected='12 3 std::runtime_error -5'
 
 check() {
