@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -20,6 +21,10 @@ import time
 from pathlib import Path
 
 import pytest
+
+# A runner in the background hands an ignored SIGINT down to all that it starts; the programs under test must hear it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("RAYO_BIN_DIR", ROOT / "build" / "release" / "bin"))

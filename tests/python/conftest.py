@@ -2,9 +2,14 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
+
+# A runner in the background hands an ignored SIGINT down to all that it starts; the programs under test must hear it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "build" / "release" / "python"))
