@@ -69,7 +69,7 @@ void PeerDoorbell::mark(uint32_t bit) {
   if ((word.load(std::memory_order_relaxed) & mask) == 0) word.fetch_or(mask, std::memory_order_seq_cst);
 }
 
-bool PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
+void PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
   auto& word = page_->ready[bit / 64 % DoorbellPage::kWords];
   const uint64_t mask = uint64_t{1} << bit % 64;
   // The tail's store must be visible before the bit is looked at. Where the bit still stands, an earlier ring
@@ -78,7 +78,7 @@ bool PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
   if ((word.load(std::memory_order_relaxed) & mask) == 0)
     word.fetch_or(mask, std::memory_order_seq_cst);
   else if (!urgent && !look)
-    return false;
+    return;
   uint64_t armed = page_->armed.load(std::memory_order_seq_cst);
   const auto sleeping = static_cast<Sleeping>(armed & 3);
   if (sleeping == Sleeping::kMain)
@@ -86,9 +86,8 @@ bool PeerDoorbell::ring(uint32_t bit, bool urgent, bool look) {
   else if (sleeping == Sleeping::kServiceOnly && urgent)
     write_event(fds_.service.get());
   else
-    return false;
+    return;
   page_->armed.compare_exchange_strong(armed, 0, std::memory_order_seq_cst);
-  return true;
 }
 
 void PeerDoorbell::kick(uint32_t bit) {

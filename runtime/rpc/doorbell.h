@@ -110,8 +110,8 @@ class PeerDoorbell {
   static base::StatusOr<PeerDoorbell> map(DoorbellFds fds);
 
   // Sets `bit` and wakes the peer where it sleeps: its main thread, or for an urgent frame its service thread
-  // while its user code runs. The ring's tail was stored before. True: one of them slept and was woken.
-  bool ring(uint32_t bit, bool urgent, bool look = false);
+  // while its user code runs. The ring's tail was stored before.
+  void ring(uint32_t bit, bool urgent, bool look = false);
 
   // Sets `bit` and wakes nobody: enough for a peer that is awake. ring() follows with `look` true, since then
   // the bit's being set no longer says that somebody has looked at `armed`.

@@ -66,16 +66,8 @@ void Engine::Parts::note_core() {
 
 bool Engine::Parts::spin(PeerId peer) {
   note_core();
-  if (peer == kNoPeer) peer = peers.last_heard();
-  const bool woken = peers.take_woken(peer);
-  const int theirs = peers.core_of(peer);
+  const int theirs = peers.core_of(peer != kNoPeer ? peer : peers.last_heard());
   if (theirs < 0 || theirs == static_cast<int>(doorbell.page().core.load(std::memory_order_relaxed))) return false;
-  if (!woken) return spin_until_something();
-  if (!spin_paid && ++wakes_unspun % kWakesPerSpin != 0) return false;
-  return spin_paid = spin_until_something();
-}
-
-bool Engine::Parts::spin_until_something() {
   std::chrono::steady_clock::time_point end{};
   for (uint32_t i = 1;; ++i) {
     if (anything()) return true;

@@ -24,10 +24,6 @@ inline constexpr auto kTick = std::chrono::milliseconds(2);
 // Turns in a row before the baton is offered to others: a peer that rings without end must not keep it.
 inline constexpr int kTurnsInARow = 16;
 
-// A peer that had to be woken is waited for with a spin only so often, unless the last such spin was worth it: as a rule
-// its answer takes longer, and where it shares our core the spin is what it waits for.
-inline constexpr uint32_t kWakesPerSpin = 4;
-
 // Flushes in a row without a wait in between that make a burst: then sockets are written to in large pieces,
 // by the sender's next wait or the service thread's next tick.
 inline constexpr uint32_t kBurst = 8;
@@ -64,7 +60,6 @@ struct Engine::Parts {
   bool wait_behind(bool (*ready)(void*), void* context, base::TimePoint deadline);
   // Spins at most 5 us where the peer runs on another core. True: there is something.
   bool spin(PeerId peer);
-  bool spin_until_something();
   // Arms, gives up the baton, sleeps in epoll, takes it again.
   void sleep(base::TimePoint deadline);
   bool anything() const { return doorbell.any(peers.words()) || peers.has_news() || !posts.empty(); }
@@ -95,11 +90,8 @@ struct Engine::Parts {
   bool driving = false;
   bool (*driver_ready)(void*) = nullptr;
   void* driver_context = nullptr;
-  bool asleep = false;  // the driving thread is in epoll_wait
-  uint64_t wakes = 0;   // of the driving thread, and each time it begins to drive
-  // Of the last spin for a peer that had to be woken; and the waits for such peers since then.
-  bool spin_paid = true;
-  uint32_t wakes_unspun = 0;
+  bool asleep = false;          // the driving thread is in epoll_wait
+  uint64_t wakes = 0;           // of the driving thread, and each time it begins to drive
   uint32_t flushes = 0;         // by the user's calls since the last wait
   uint32_t work = 0;            // turns since sockets and deadlines were looked at
   base::TimePoint looked_at{};  // when sockets and deadlines were looked at

@@ -231,11 +231,6 @@ int PeerTable::core_of(PeerId peer) const {
   return slot != nullptr && slot->ring ? static_cast<int>(slot->ring->core()) : -1;
 }
 
-bool PeerTable::take_woken(PeerId peer) {
-  Slot* slot = find(peer);
-  return slot != nullptr && slot->ring && slot->ring->take_woken();
-}
-
 void PeerTable::fail(PeerId peer, base::Status why) {
   Slot* slot = find(peer);
   if (slot == nullptr || slot->failed) return;

@@ -46,8 +46,6 @@ class PeerTable {
   base::TimePoint last_used(PeerId peer, base::TimePoint now);
   // Where the peer's driving thread ran last; -1: no ring peer.
   int core_of(PeerId peer) const;
-  // Whether that ring peer slept when it was sent what it now works on.
-  bool take_woken(PeerId peer);
   PeerId last_heard() const { return last_heard_; }
 
   // Reads the rings whose bits are set, and reports failures that waited. True: there was something.

@@ -101,7 +101,7 @@ void RingPeer::put(const FrameHeader& header, std::span<const Bytes> parts) {
 
 void RingPeer::ring(bool urgent, bool kick) {
   rung_regardless_ = 0;
-  woken_ |= bell_.ring(my_bit_, urgent, std::exchange(marked_, false));
+  bell_.ring(my_bit_, urgent, std::exchange(marked_, false));
   kick_ |= kick;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include "runtime/base/status.h"
 #include "runtime/rpc/doorbell.h"
@@ -33,8 +32,6 @@ class RingPeer {
   // user code.
   void kick();
   bool wants_kick() const { return kick_; }
-  // Whether the peer slept and had to be woken since the last time this was asked.
-  bool take_woken() { return std::exchange(woken_, false); }
 
   // Hands over every whole frame that the peer has published: on_frame(header, body), false stops. What is
   // read is copied to `scratch` first.
@@ -78,7 +75,6 @@ class RingPeer {
   bool urgent_ = false;           // an urgent frame waits for flush, or for room
   bool marked_ = false;           // published without a look at whether the peer sleeps
   bool kick_ = false;
-  bool woken_ = false;
   bool asked_ = false;  // for room
   bool broken_ = false;
 };
