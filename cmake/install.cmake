@@ -26,7 +26,7 @@ find_path(RAYO_PFR_DIR boost/pfr/core.hpp REQUIRED)
 install(FILES ${RAYO_PFR_DIR}/boost/pfr.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/boost)
 install(DIRECTORY ${RAYO_PFR_DIR}/boost/pfr DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/boost)
 
-foreach(program rayo rayo-head rayo-raylet rayo-keeper rayo-gpu-probe)
+foreach(program rayo rayo-head rayo-raylet rayo-keeper rayo-gpu-probe rayo-serve)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# The main job on real input, told step by step: ./dev demo [cluster]
+# The main job on real input, told step by step: ./dev demo [cluster|serve]
 # A head and two more nodes on this machine in a home of their own; leaves nothing behind.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/build/release/bin
-case "${1:-cluster}" in cluster) ;; *)
-  echo "dev demo: no story named '$1'" >&2
-  echo "try: ./dev demo cluster" >&2
-  exit 2 ;;
+case "${1:-cluster}" in
+  cluster) ;;
+  serve) exec "$root/examples/llm_serving/demo.sh" ;;
+  *)
+    echo "dev demo: no story named '$1'" >&2
+    echo "try: ./dev demo cluster|serve" >&2
+    exit 2 ;;
 esac
 
 scratch=$(mktemp -d /tmp/rayo-demo.XXXXXX)

@@ -44,6 +44,12 @@ python_tests() {
     --junitxml "$results/python.pytest.xml" "$@"
 }
 
+# The official client in build/venv (./dev deps), the real model; skips where RAYO_LLM is off.
+serving_tests() {
+  PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -m pytest -q -p no:cacheprovider tests/serving \
+    --junitxml "$results/serving.pytest.xml" "$@" || [ $? = 5 ]  # 5: none has such a name
+}
+
 if [ $# -gt 0 ]; then
   pattern=$(IFS='|'; echo "$*")
   keyword=$(printf ' or %s' "$@")
@@ -51,11 +57,13 @@ if [ $# -gt 0 ]; then
   stage "tests named $*" ctests release -R "$pattern"
   stage "cluster tests named $*" cluster_tests -k "${keyword# or }"
   stage "Python tests named $*" python_tests -k "${keyword# or }"
+  stage "serving tests named $*" serving_tests -k "${keyword# or }"
 else
   stage "build release" ./dev build release
   stage "unit, simulation, build checks (release)" ctests release
   stage "cluster: real binaries, real sockets" cluster_tests
   stage "Python" python_tests
+  stage "serving: OpenAI's client, real engines, deaths" serving_tests
   stage "build asan" ./dev build asan sanitized_tests
   stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store|examples_llm_serving_batching)$'
   stage "build tsan" ./dev build tsan sanitized_tests

@@ -1,0 +1,71 @@
+// The replicas of one model: as many as are wanted, on different nodes where there are enough. The io thread owns it.
+//
+//   Deployment deployment(io, options);
+//   gateway::Model& model = service.add_model(name, language, deployment);
+//   deployment.attach(model.dispatcher);
+//   deployment.scale(2);
+#pragma once
+
+#include <boost/asio.hpp>
+#include <boost/json.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "examples/llm_serving/gateway/dispatcher.h"
+#include "examples/llm_serving/replica.h"
+
+namespace serving {
+
+// Which node each replica is on.
+class Placement {
+ public:
+  // The living node with a free CPU and the fewest of these replicas. Any thread; asks the cluster.
+  rayo::NodeId choose(gateway::ReplicaId replica);
+  void forget(gateway::ReplicaId replica);
+
+ private:
+  std::mutex mutex_;
+  std::map<gateway::ReplicaId, rayo::NodeId> nodes_;
+};
+
+class Deployment : public gateway::EngineLink {
+ public:
+  Deployment(boost::asio::io_context& io, EngineOptions options);
+  ~Deployment() override;
+
+  void attach(gateway::Dispatcher& dispatcher) { dispatcher_ = &dispatcher; }
+  // New ones start; those that are too many end their work first.
+  void scale(int32_t replicas);
+  void tick();  // ends those that have drained
+  int32_t wanted() const { return wanted_; }
+  // Why the last replica died, and how many did since one was ready.
+  const std::string& last_problem() const { return last_problem_; }
+  int32_t deaths() const { return deaths_; }
+  boost::json::array describe() const;
+
+  void submit(gateway::ReplicaId replica, Request request) override;
+  void cancel(gateway::ReplicaId replica, gateway::Attempt attempt) override;
+
+ private:
+  void start(gateway::ReplicaId id);
+  void end(std::unique_ptr<Replica> replica);
+
+  boost::asio::io_context& io_;
+  const EngineOptions options_;
+  gateway::Dispatcher* dispatcher_ = nullptr;
+  Placement placement_;
+  int32_t wanted_ = 0;
+  gateway::ReplicaId next_ = 1;
+  std::string last_problem_;
+  int32_t deaths_ = 0;
+  std::map<gateway::ReplicaId, std::unique_ptr<Replica>> replicas_;
+  std::map<gateway::ReplicaId, std::unique_ptr<Replica>> draining_;
+  boost::asio::thread_pool ending_{1};  // the end of a replica waits for its threads
+};
+
+// One for each living node whose free memory holds weights and cache; at least one.
+int32_t automatic_replicas(uint64_t bytes);
+
+}  // namespace serving

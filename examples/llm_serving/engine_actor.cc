@@ -1,0 +1,134 @@
+#include "examples/llm_serving/engine_actor.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "examples/llm_serving/engine/model_file.h"
+
+namespace serving {
+
+StepOutlet::StepOutlet(rayo::StreamWriter<Step> writer, std::function<void()> on_lost)
+    : writer_(std::move(writer)), on_lost_(std::move(on_lost)), thread_([this] { run(); }) {}
+
+StepOutlet::~StepOutlet() {
+  close();
+  thread_.join();
+}
+
+void StepOutlet::close() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+  }
+  some_.notify_one();
+}
+
+void StepOutlet::put(Step step) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return;
+    if (pending_.events.empty())
+      pending_ = std::move(step);
+    else
+      for (Event& event : step.events) pending_.events.push_back(std::move(event));
+  }
+  some_.notify_one();
+}
+
+void StepOutlet::run() {
+  while (true) {
+    Step step;
+    {
+      std::unique_lock lock(mutex_);
+      some_.wait(lock, [this] { return closed_ || !pending_.events.empty(); });
+      if (closed_) return;
+      step = std::exchange(pending_, {});
+    }
+    if (write(step)) continue;
+    close();
+    on_lost_();
+    return;
+  }
+}
+
+// False: the gateway reads no more, or this outlet is being closed.
+bool StepOutlet::write(const Step& step) {
+  while (!closed_) {
+    try {
+      return writer_.write(step, std::chrono::milliseconds(200));
+    } catch (const rayo::Timeout&) {  // the window is full
+    } catch (const rayo::Error&) {
+      return false;
+    }
+  }
+  return false;
+}
+
+EngineActor::EngineActor(EngineOptions options) : options_(std::move(options)), loader_([this] { load(); }) {}
+
+EngineActor::~EngineActor() {
+  stopping_ = true;
+  loader_.join();
+  engine_.reset();
+  outlets_.clear();
+}
+
+void EngineActor::load() {
+  Result<std::unique_ptr<Engine>> loaded = Engine::load(
+      options_, available_memory_bytes(), [this](uint64_t gateway, Step step) { deliver(gateway, std::move(step)); },
+      [this](double part) {
+        progress_ = part;
+        return !stopping_;
+      });
+  const std::scoped_lock lock(mutex_);
+  if (loaded)
+    engine_ = std::move(*loaded);
+  else
+    problem_ = loaded.problem().what + (loaded.problem().next.empty() ? "" : " (try: " + loaded.problem().next + ")");
+}
+
+Engine* EngineActor::engine() {
+  const std::scoped_lock lock(mutex_);
+  if (!problem_.empty()) throw std::runtime_error(problem_);
+  return engine_.get();
+}
+
+Admission EngineActor::submit(uint64_t gateway, Request request) {
+  Engine* ready = engine();
+  if (ready == nullptr)
+    return {.verdict = Admission::Verdict::kFull, .reason = "The model is being loaded.", .retry_after_s = 1};
+  return ready->submit(gateway, std::move(request));
+}
+
+void EngineActor::cancel(uint64_t gateway, uint64_t request) {
+  if (Engine* ready = engine()) ready->cancel(gateway, request);
+}
+
+rayo::Stream<Step> EngineActor::events(uint64_t gateway) {
+  if (Engine* ready = engine()) ready->forget(gateway);
+  auto [writer, stream] = rayo::make_stream<Step>({.window = 256, .window_bytes = 16 << 20});
+  auto outlet = std::make_shared<StepOutlet>(std::move(writer), [this, gateway] {
+    if (Engine* ready = engine()) ready->forget(gateway);
+  });
+  {
+    const std::scoped_lock lock(mutex_);
+    outlets_[gateway].swap(outlet);
+  }
+  return std::move(stream);  // the old one, if any, ends here and not under the lock
+}
+
+EngineStatus EngineActor::status() {
+  if (Engine* ready = engine()) return ready->status();
+  return {.state = "loading", .model = options_.model_path, .load_progress = progress_};
+}
+
+void EngineActor::deliver(uint64_t gateway, Step step) {
+  std::shared_ptr<StepOutlet> outlet;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = outlets_.find(gateway); found != outlets_.end()) outlet = found->second;
+  }
+  if (outlet) outlet->put(std::move(step));
+}
+
+}  // namespace serving

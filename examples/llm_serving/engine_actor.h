@@ -1,0 +1,74 @@
+// An engine as an actor: a mailbox that is always served, because the engine decodes on a thread of its own.
+//
+//   auto engine = rayo::spawn<EngineActor>({.node = node}, options);
+//   rayo::Stream<Step> steps = engine.call<&EngineActor::events>(gateway).get();
+//   Admission admission = engine.call<&EngineActor::submit>(gateway, request).get();
+//
+// It loads in the background: status() tells the progress, and throws what the load failed with.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <rayo/rayo.h>
+
+#include "examples/llm_serving/engine/engine.h"
+#include "examples/llm_serving/protocol.h"
+
+namespace serving {
+
+// The way of steps to one gateway: the engine's thread never waits for it, one of its own does.
+class StepOutlet {
+ public:
+  StepOutlet(rayo::StreamWriter<Step> writer, std::function<void()> on_lost);
+  ~StepOutlet();
+  // Takes the events; several steps become one where the gateway is slower than the engine.
+  void put(Step step);
+
+ private:
+  void run();
+  bool write(const Step& step);
+  void close();
+
+  rayo::StreamWriter<Step> writer_;
+  std::function<void()> on_lost_;
+  std::mutex mutex_;
+  std::condition_variable some_;
+  Step pending_;
+  std::atomic<bool> closed_{false};  // set under the mutex
+  std::thread thread_;
+};
+
+class EngineActor {
+ public:
+  explicit EngineActor(EngineOptions options);
+  ~EngineActor();
+
+  Admission submit(uint64_t gateway, Request request);
+  void cancel(uint64_t gateway, uint64_t request);
+  // The one stream of a gateway; a second call ends the first one's requests.
+  rayo::Stream<Step> events(uint64_t gateway);
+  EngineStatus status();
+
+ private:
+  void load();
+  Engine* engine();  // null while it loads; throws why it could not
+  void deliver(uint64_t gateway, Step step);
+
+  const EngineOptions options_;
+  std::atomic<double> progress_{0};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // guards what follows
+  std::unique_ptr<Engine> engine_;
+  std::string problem_;
+  std::map<uint64_t, std::shared_ptr<StepOutlet>> outlets_;
+  std::thread loader_;
+};
+
+}  // namespace serving

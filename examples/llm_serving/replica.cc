@@ -1,0 +1,191 @@
+#include "examples/llm_serving/replica.h"
+
+#include <random>
+
+namespace serving {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kStatusEvery{500};
+constexpr milliseconds kPatience{15'000};    // an engine that answers nothing this long is ended
+constexpr milliseconds kShortestPause{100};  // before another engine is started; doubled with each death
+constexpr milliseconds kLongestPause{10'000};
+
+uint64_t random_number() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+std::string hex_of(const rayo::NodeId& node) { return node ? node.hex() : std::string(); }
+
+}  // namespace
+
+Replica::Replica(gateway::ReplicaId id, EngineOptions options, ChooseNode choose_node, boost::asio::io_context& io,
+                 ReplicaListener listener)
+    : id_(id),
+      options_(std::move(options)),
+      choose_node_(std::move(choose_node)),
+      io_(io),
+      listener_(std::make_shared<const ReplicaListener>(std::move(listener))),
+      gateway_(random_number()),
+      caller_([this] { run(); }) {}
+
+Replica::~Replica() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_one();
+  caller_.join();
+}
+
+void Replica::submit(Request request) {
+  {
+    const std::scoped_lock lock(mutex_);
+    orders_.push_back({.request = std::move(request)});
+  }
+  work_.notify_one();
+}
+
+void Replica::cancel(gateway::Attempt attempt) {
+  {
+    const std::scoped_lock lock(mutex_);
+    orders_.push_back({.request = std::nullopt, .attempt = attempt});
+  }
+  work_.notify_one();
+}
+
+std::string Replica::node() const {
+  const std::scoped_lock lock(mutex_);
+  return node_;
+}
+
+template <class F>
+void Replica::post(F&& work) {
+  boost::asio::post(io_, [listener = listener_, work = std::forward<F>(work)] { work(*listener); });
+}
+
+// One engine after another, until this replica is no longer wanted.
+void Replica::run() {
+  milliseconds pause = kShortestPause;
+  while (true) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      const rayo::NodeId node = choose_node_(id_);
+      const Handle engine = rayo::spawn<EngineActor>({.node = node, .node_soft = true}, options_);
+      {
+        const std::scoped_lock lock(mutex_);
+        node_ = hex_of(node);
+        broken_ = false;
+        orders_.clear();  // they were for the one before, and go elsewhere
+      }
+      live(engine);
+    } catch (const rayo::Error& error) {
+      lost(error.text());
+    }
+    std::unique_lock lock(mutex_);
+    node_.clear();
+    if (std::chrono::steady_clock::now() - begin > kLongestPause) pause = kShortestPause;
+    if (work_.wait_for(lock, pause, [this] { return stopping_; })) return;
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+// Until the engine is gone or not wanted any more.
+void Replica::live(const Handle& engine) {
+  const auto stop = std::make_shared<std::atomic<bool>>(false);
+  // Before any request: the engine handles calls in the order in which they were made, so no step is without a way.
+  std::thread reader([this, stop, steps = engine.call<&EngineActor::events>(gateway_)] { read(steps, stop); });
+  try {
+    auto next_status = std::chrono::steady_clock::now();
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait_until(lock, next_status, [this] { return stopping_ || broken_ || !orders_.empty(); });
+        if (stopping_ || broken_) break;
+      }
+      carry_out(engine);
+      if (std::chrono::steady_clock::now() < next_status) continue;
+      if (!ask_status(engine)) break;
+      next_status = std::chrono::steady_clock::now() + kStatusEvery;
+    }
+  } catch (const rayo::Error& error) {
+    lost(error.text());
+  }
+  *stop = true;
+  try {
+    rayo::kill(engine);
+  } catch (const rayo::Error&) {  // it is gone already, or the session is
+  }
+  reader.join();
+}
+
+// False: it is to be given up.
+bool Replica::ask_status(const Handle& engine) {
+  const auto ref = engine.call<&EngineActor::status>();
+  for (milliseconds waited{0}; waited < kPatience; waited += kStatusEvery) {
+    const rayo::Result<EngineStatus> status = ref.try_get(kStatusEvery);
+    if (status) {
+      post([id = id_, status = *status](const ReplicaListener& listener) { listener.answered(id, status); });
+      return true;
+    }
+    if (status.error().kind != rayo::ErrorKind::kTimeout) {
+      lost(status.error().text);
+      return false;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (stopping_ || broken_) return false;
+  }
+  lost("its engine has not answered for " + std::to_string(kPatience.count() / 1000) + " s");
+  return false;
+}
+
+// Everything that waits, at once; then the admissions.
+void Replica::carry_out(const Handle& engine) {
+  std::deque<Order> orders;
+  {
+    const std::scoped_lock lock(mutex_);
+    orders.swap(orders_);
+  }
+  std::vector<std::pair<gateway::Attempt, rayo::ObjectRef<Admission>>> waiting;
+  for (Order& order : orders) {
+    if (order.request)
+      waiting.emplace_back(order.request->id, engine.call<&EngineActor::submit>(gateway_, *order.request));
+    else
+      engine.call<&EngineActor::cancel>(gateway_, order.attempt);
+  }
+  for (const auto& [attempt, ref] : waiting) {
+    const Admission admission = ref.get(kPatience);
+    post([attempt = attempt, admission](const ReplicaListener& listener) { listener.admitted(attempt, admission); });
+  }
+}
+
+void Replica::read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std::shared_ptr<std::atomic<bool>>& stop) {
+  try {
+    rayo::Stream<Step> steps = opened.get();
+    while (!*stop) {
+      try {
+        std::optional<Step> step = steps.next(kStatusEvery);
+        if (!step) break;
+        post([step = std::move(*step)](const ReplicaListener& listener) { listener.step(step); });
+      } catch (const rayo::Timeout&) {  // nothing happened
+      }
+    }
+    if (!*stop) lost("its engine ended its stream");
+  } catch (const rayo::Error& error) {
+    if (!*stop) lost(error.text());
+  }
+}
+
+void Replica::lost(const std::string& why) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (broken_ || stopping_) return;
+    broken_ = true;
+  }
+  work_.notify_one();
+  post([id = id_, why](const ReplicaListener& listener) { listener.died(id, why); });
+}
+
+}  // namespace serving

@@ -1,0 +1,80 @@
+// The gateway's end of one engine: spawns the actor, keeps its stream of steps, asks for its status twice a second, and
+// starts another one where it dies. What it learns is posted to the io thread.
+//
+// Two threads: one calls and waits for answers, one reads the stream.
+#pragma once
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <rayo/rayo.h>
+
+#include "examples/llm_serving/engine_actor.h"
+#include "examples/llm_serving/gateway/router.h"
+
+namespace serving {
+
+// What a replica tells; called on the io thread.
+struct ReplicaListener {
+  std::function<void(gateway::ReplicaId, const EngineStatus&)> answered;
+  std::function<void(gateway::ReplicaId, const std::string& why)> died;
+  std::function<void(gateway::Attempt, const Admission&)> admitted;
+  std::function<void(const Step&)> step;
+};
+
+// Where the next engine of a replica goes; called on the replica's thread. Nil: anywhere.
+using ChooseNode = std::function<rayo::NodeId(gateway::ReplicaId)>;
+
+class Replica {
+ public:
+  Replica(gateway::ReplicaId id, EngineOptions options, ChooseNode choose_node, boost::asio::io_context& io,
+          ReplicaListener listener);
+  // Ends its engine.
+  ~Replica();
+
+  void submit(Request request);
+  void cancel(gateway::Attempt attempt);
+  // Where its engine is; "" while there is none.
+  std::string node() const;
+
+ private:
+  using Handle = rayo::ActorHandle<EngineActor>;
+  struct Order {
+    std::optional<Request> request;
+    gateway::Attempt attempt = 0;  // to cancel, where there is no request
+  };
+
+  void run();
+  void live(const Handle& engine);
+  bool ask_status(const Handle& engine);
+  void carry_out(const Handle& engine);
+  void read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std::shared_ptr<std::atomic<bool>>& stop);
+  void lost(const std::string& why);
+  template <class F>
+  void post(F&& work);
+
+  const gateway::ReplicaId id_;
+  const EngineOptions options_;
+  const ChooseNode choose_node_;
+  boost::asio::io_context& io_;
+  const std::shared_ptr<const ReplicaListener> listener_;
+  const uint64_t gateway_;  // this end's number, told to the engine
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable work_;
+  std::deque<Order> orders_;
+  std::string node_;
+  bool broken_ = false;  // the engine is gone
+  bool stopping_ = false;
+
+  std::thread caller_;
+};
+
+}  // namespace serving

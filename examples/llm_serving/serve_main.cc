@@ -1,0 +1,39 @@
+// rayo-serve: an OpenAI endpoint over the nodes of a cluster (`rayo serve MODEL`).
+#include <cstdio>
+
+#include <rayo/rayo.h>
+
+#include "examples/llm_serving/serve_options.h"
+#include "examples/llm_serving/server.h"
+
+namespace {
+
+int say(const serving::Ending& ending) {
+  if (ending.what.empty()) return ending.code;
+  std::fprintf(stderr, "rayo: %s\n", ending.what.c_str());
+  std::fprintf(stderr, "try: %s\n", ending.next.empty() ? "rayo serve --help" : ending.next.c_str());
+  return ending.code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using Verb = serving::ServeOptions::Verb;
+  if (rayo::is_worker()) rayo::init(argc, argv);  // an engine: never returns
+  const auto parsed = serving::parse_serve_options({argv + 1, argv + argc});
+  if (const auto* error = std::get_if<serving::UsageError>(&parsed))
+    return say({.code = 2, .what = "cannot serve: " + error->what, .next = error->next});
+  const auto& options = std::get<serving::ServeOptions>(parsed);
+  if (options.verb == Verb::kHelp) {
+    std::fputs(serving::serve_usage().c_str(), stdout);
+    return 0;
+  }
+  try {
+    rayo::init(argc, argv);
+    return say(options.verb == Verb::kServe ? serving::serve(options) : serving::control(options));
+  } catch (const rayo::Unavailable& error) {
+    return say({.code = 3, .what = error.text(), .next = error.next_step()});
+  } catch (const rayo::Error& error) {
+    return say({.code = 1, .what = error.text(), .next = error.next_step()});
+  }
+}

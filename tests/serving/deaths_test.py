@@ -1,0 +1,136 @@
+"""Engines and a whole node are killed while they answer. What a user loses if these fail: the answer, or its words' order.
+
+Texts are compared token by token. They may part only where the reference's two best candidates all but tie: what is computed again in
+another batch shape has other last bits, and this model's 4-bit weights make much of them.
+"""
+import os
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from conftest import engine_pids, service
+
+openai = pytest.importorskip("openai", reason="the openai package comes with ./dev deps")
+
+# By how much the best candidate leads, in logarithms. Batch shapes were seen to move that by up to 0.68 for this model; where every token is
+# computed alone (chunks of one), undisturbed and replayed answers agree to the last bit.
+NEAR_TIE = 0.75
+REQUESTS, AT_A_TIME, TOKENS = 200, 12, 8
+QUESTIONS = [f"Tell me a long story about {subject}." for subject in (
+    "a lighthouse", "two foxes", "the sea", "an old clock", "bread", "a train at night", "the moon", "a lost letter", "rain", "a violin")]
+COUNT = "Recite the numbers: 1, 2, 3, 4, 5 and so on up to 90."  # nowhere a near tie
+
+
+class Answer:
+    def __init__(self):
+        self.text, self.tokens, self.leads, self.finish, self.longest_gap = "", [], [], None, 0.0
+
+    def take(self, entries):
+        for entry in entries:
+            self.tokens.append(entry.token)
+            best, second = (one.logprob for one in entry.top_logprobs)
+            self.leads.append(best - second)
+
+
+def stream(one, question, max_tokens, after_ten=None):
+    answer, last = Answer(), None
+    chunks = one.client.chat.completions.create(
+        model=one.model, messages=[{"role": "user", "content": question}], temperature=0, max_tokens=max_tokens, stream=True, logprobs=True, top_logprobs=2)
+    for number, chunk in enumerate(chunks):
+        now = time.monotonic()
+        if last is not None:
+            answer.longest_gap = max(answer.longest_gap, now - last)
+        last = now
+        choice = chunk.choices[0]
+        answer.text += choice.delta.content or ""
+        answer.finish = choice.finish_reason or answer.finish
+        if choice.logprobs:
+            answer.take(choice.logprobs.content)
+        if number == 10 and after_ten:
+            after_ten()
+    return answer
+
+
+def difference(answer, reference):
+    """By how little the reference's best candidate led where the two first differ; None where they are the same."""
+    assert answer.finish, f"it has no end: {answer.text!r}"
+    for place, (token, lead) in enumerate(zip(reference.tokens, reference.leads)):
+        if place < len(answer.tokens) and answer.tokens[place] == token:
+            continue
+        assert lead < NEAR_TIE, f"token {place}, which led by {lead:.3f}: {answer.text!r} instead of {reference.text!r}"
+        return lead
+    assert answer.text == reference.text and answer.finish == reference.finish
+    return None
+
+
+def busy_engine(one):
+    """The engine that computes: the one whose CPU time grows."""
+    def ticks(pid):
+        return sum(map(int, open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[11:13]))
+    before = {pid: ticks(pid) for pid in engine_pids(one)}
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        grown = {pid: ticks(pid) - begin for pid, begin in before.items()}
+        if max(grown.values()) >= 5:
+            return max(grown, key=grown.get)
+        time.sleep(0.02)
+    raise AssertionError("no engine computes")
+
+
+@pytest.fixture(scope="module")
+def three():
+    with service(nodes=3, replicas=3) as one:
+        yield one
+
+
+def kill_each_5_s(one, done, killed):
+    chance = random.Random(4)
+    while not done.wait(5):
+        victim = chance.choice(sorted(engine_pids(one)))
+        os.kill(victim, signal.SIGKILL)
+        killed.append(victim)
+
+
+def test_two_hundred_requests_under_kills_all_end_complete_and_correct(three):
+    references = {question: stream(three, question, TOKENS) for question in QUESTIONS}
+    done, killed = threading.Event(), []
+    killer = threading.Thread(target=kill_each_5_s, args=(three, done, killed))
+    killer.start()
+    try:
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            asked = [(question, pool.submit(stream, three, question, TOKENS)) for question in QUESTIONS * (REQUESTS // len(QUESTIONS))]
+            parted = [lead for question, answer in asked if (lead := difference(answer.result(), references[question])) is not None]
+    finally:
+        done.set()
+        killer.join()
+    replays = three.status()["replays_total"]
+    print(f"{REQUESTS} requests, {len(killed)} kills, {replays} replays; {len(parted)} part at a near tie {max(parted, default=0):.3f}")
+    assert killed and replays, "nothing was disturbed: this test shows nothing"
+    three.home.wait_for(lambda: three.replicas_ready() == 3, "the replicas restart by themselves", timeout=60)
+
+
+def test_a_stream_goes_on_after_kill_9_of_its_engine(three):
+    undisturbed = stream(three, COUNT, 150)
+    disturbed = stream(three, COUNT, 150, after_ten=lambda: os.kill(busy_engine(three), signal.SIGKILL))
+    assert difference(disturbed, undisturbed) is None
+    print(f"{disturbed.longest_gap:.2f} s without a token")
+    assert disturbed.longest_gap < 2 + 3  # 2 s is promised; the machine that tests is slow and shared
+    three.home.wait_for(lambda: three.replicas_ready() == 3, "the replica restarts by itself", timeout=60)
+
+
+def test_a_stream_goes_on_after_kill_9_of_its_node(three):
+    undisturbed = stream(three, COUNT, 150)
+
+    def kill_node():
+        engine = busy_engine(three)
+        raylet = int(open(f"/proc/{engine}/stat").read().rpartition(")")[2].split()[1])  # its parent; the keeper ends the rest
+        os.kill(raylet, signal.SIGKILL)
+    disturbed = stream(three, COUNT, 150, after_ten=kill_node)
+    assert difference(disturbed, undisturbed) is None
+    print(f"{disturbed.longest_gap:.2f} s without a token")
+    assert disturbed.longest_gap < 6 + 3
+    three.home.wait_for(lambda: three.replicas_ready() == 3, "its replica is on another node", timeout=60)

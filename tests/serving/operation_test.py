@@ -1,0 +1,100 @@
+"""Starting, watching, scaling and stopping. What a user loses if these fail: control over what runs."""
+import http.client
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from conftest import MODEL, service
+
+
+def test_status_scale_and_stop_lose_no_request():
+    openai = pytest.importorskip("openai")
+    with service(replicas=1) as one:
+        status = one.home.wait_for(lambda: (told := one.status())["ready"] and told, "its report says that it is ready")
+        assert status["url"] == one.url and len(status["replicas"]) == 1
+        assert status["replicas"][0]["cpu_variant"].startswith("x86-64-v")
+        text = one.home.rayo("serve", "status", "--port", one.port, code=0).out
+        assert "ready" in text and "tokens/s" in text
+        one.home.rayo("serve", "scale", "2", "--port", one.port, code=0)
+        one.home.wait_for(lambda: one.replicas_ready() == 2, "two replicas are ready", timeout=60)
+        answers = []
+
+        def ask():
+            answers.append(one.client.chat.completions.create(model=one.model, max_tokens=100, temperature=0,
+                                                              messages=[{"role": "user", "content": "Tell me a story."}]))
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        one.home.wait_for(lambda: one.status()["requests"] == 4, "all requests run")
+        one.home.rayo("serve", "scale", "1", "--port", one.port, code=0)
+        one.home.wait_for(lambda: len(one.status()["replicas"]) == 1, "one replica is left", timeout=60)
+        for thread in threads:
+            thread.join()
+        assert len(answers) == 4 and all(answer.choices[0].message.content for answer in answers)
+        one.home.rayo("serve", "stop", "--port", one.port, code=0)
+        assert one.process.wait(timeout=40) == 0
+
+
+@pytest.mark.parametrize("arguments, code, words", [
+    ([], 2, "which model?"),
+    (["/nowhere.gguf"], 1, "there is no file /nowhere.gguf"),
+    (["pip:no_such_package_here"], 1, "python3 has no package no_such_package_here"),
+    ([str(MODEL), "--host", "0.0.0.0"], 2, "needs keys"),
+    ([str(MODEL), "--tensor-parallel-size", "2"], 2, "later version"),
+    ([str(MODEL), "--replicas", "none"], 2, "neither a number"),
+    (["status", "--port", "1"], 1, "nothing serves at port 1"),
+])
+def test_wrong_use_is_told(served, arguments, code, words):
+    result = served.home.rayo("serve", *arguments, code=code)
+    what, next_step = result.error
+    assert words in what and next_step
+
+
+def test_a_broken_model_is_refused_before_anything_is_loaded(served, tmp_path):
+    cut = tmp_path / "cut.gguf"
+    with open(MODEL, "rb") as whole:
+        cut.write_bytes(whole.read(20_000_000))
+    what, _ = served.home.rayo("serve", str(cut), code=1).error
+    assert "cut.gguf" in what
+    text = tmp_path / "text.gguf"
+    text.write_text("This is no model.")
+    what, _ = served.home.rayo("serve", str(text), code=1).error
+    assert "text.gguf" in what
+
+
+def test_a_taken_port_is_named(served):
+    what, _ = served.home.rayo("serve", str(MODEL), "--port", served.port, code=1).error
+    assert str(served.port) in what
+
+
+def test_a_client_that_leaves_frees_the_engine(served):
+    connection = http.client.HTTPConnection("127.0.0.1", served.port)
+    body = json.dumps({"model": served.model, "max_tokens": 4000, "stream": True, "ignore_eos": True,
+                       "messages": [{"role": "user", "content": "Tell me everything."}]})
+    connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.read(10)
+    served.home.wait_for(lambda: served.status()["requests"] == 1, "it runs")
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    served.home.wait_for(lambda: served.status()["requests"] == 0, "its place is free", timeout=5)
+
+
+def test_ten_thousand_silent_connections_hurt_nobody(served):
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    count = min(10_000, hard - 200)
+    silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(count)]
+    try:
+        begin = time.monotonic()
+        assert json.loads(served.get("/health"))["status"] == "ok"
+        assert time.monotonic() - begin < 5
+        rss = int(next(line for line in open(f"/proc/{served.process.pid}/status") if line.startswith("VmRSS")).split()[1])
+        assert rss < 600_000, f"{rss} KiB"
+    finally:
+        for one in silent:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
