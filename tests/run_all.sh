@@ -65,9 +65,9 @@ else
   stage "Python" python_tests
   stage "serving: OpenAI's client, real engines, deaths" serving_tests
   stage "build asan" ./dev build asan sanitized_tests
-  stage "unit (ASan, UBSan)" ctests asan -R '^unit\.(runtime_base|runtime_rpc|scheduler|object_store|examples_llm_serving_batching)$'
+  stage "unit (ASan, UBSan)" ctests asan -L sanitized_tests
   stage "build tsan" ./dev build tsan sanitized_tests
-  stage "unit, without gRPC (TSan)" ctests tsan -L unit -E gpu
+  stage "unit, without gRPC (TSan)" ctests tsan -L sanitized_tests
   stage "build fuzz" ./dev build fuzz fuzz_targets
   stage "fuzz, 10 s each" ctests fuzz -L fuzz
 fi
