@@ -1,6 +1,7 @@
 #include "runtime/base/cgroup.h"
 
 #include <algorithm>
+#include <sstream>
 #include <unistd.h>
 
 #include "runtime/base/text.h"
@@ -49,6 +50,15 @@ std::vector<Path> divisible_cgroups(const Path& root) {
     if (access((group / "cgroup.procs").c_str(), W_OK) == 0) out.push_back(std::move(group));
   }
   return out;
+}
+
+int64_t number_after(const std::string& text, std::string_view key) {
+  std::istringstream words(text);
+  std::string word;
+  int64_t value = 0;
+  while (words >> word >> value)
+    if (word == key) return value;
+  return -1;
 }
 
 void remove_cgroups(const Path& parent, std::string_view prefix) {

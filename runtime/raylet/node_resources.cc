@@ -36,15 +36,6 @@ auto smallest_upwards(base::Path folder, Limit limit) {
   return smallest;
 }
 
-int64_t count_in(const std::string& text, std::string_view key) {
-  std::istringstream words(text);
-  std::string word;
-  int64_t value = 0;
-  while (words >> word >> value)
-    if (word == key) return value;
-  return -1;
-}
-
 base::Status add_gpus(const base::RayletSettings& settings, NodeOffer& offer) {
   if (settings.num_gpus == 0) return absl::OkStatus();
   auto list = gpu::list_devices(base::deadline_after(base::system_clock().now(), std::chrono::seconds(5)));
@@ -111,11 +102,11 @@ int64_t allowed_memory() {
 
 int64_t oom_kills() {
   if (auto folder = base::own_cgroup(""); !folder.empty()) {
-    int64_t count = count_in(text_of(folder / "memory.events"), "oom_kill");
+    int64_t count = base::number_after(text_of(folder / "memory.events"), "oom_kill");
     if (count >= 0) return count;
   }
   if (auto folder = base::own_cgroup("memory"); !folder.empty())
-    return count_in(text_of(folder / "memory.oom_control"), "oom_kill");
+    return base::number_after(text_of(folder / "memory.oom_control"), "oom_kill");
   return -1;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/base/cgroup.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/loop/blocking.h"
@@ -27,15 +28,6 @@ constexpr int kEndRounds = 100;  // of killing and removing, 1 ms apart: a kille
 bool write_control(const Path& file, const std::string& text) {
   base::Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-}
-
-int64_t number_after(const std::string& text, std::string_view key) {
-  std::istringstream words(text);
-  std::string word;
-  int64_t value = 0;
-  while (words >> word >> value)
-    if (word == key) return value;
-  return -1;
 }
 
 std::vector<pid_t> members(const Path& group) {
@@ -131,7 +123,7 @@ int64_t WorkerGroups::oom_kills(ProcessId process) const {
   for (const Path& folder : state_->folders)
     for (const char* file : {"memory.events", "memory.oom_control"}) {
       auto text = base::read_file(folder / process.hex() / file);
-      const int64_t kills = text.ok() ? number_after(*text, "oom_kill") : -1;
+      const int64_t kills = text.ok() ? base::number_after(*text, "oom_kill") : -1;
       if (kills >= 0) return kills;
     }
   return -1;

@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 
 import pytest
 from conftest import BIN, Home
@@ -149,11 +148,18 @@ def test_ctrl_c_during_a_start_takes_everything_back(fakes):
     assert home.left() == []
 
 
+def wait_in_the_foreground(process):
+    """Until `start --block` says that it waits."""
+    for line in process.stderr:
+        if "in the foreground" in line:
+            return
+    raise AssertionError(f"it ended: {process.communicate()}")
+
+
 def test_block_stays_and_ctrl_c_stops_the_cluster(fakes):
     home = fakes()
     process = home.popen("start", "--head", "--local", "--block")
-    home.wait_for(lambda: len(list((home.root / "run").glob("*/node-1/raylet.pid"))) == 1 and len(home.processes()) == 5, "it is up")
-    time.sleep(0.2)
+    wait_in_the_foreground(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 0, err
@@ -163,9 +169,9 @@ def test_block_stays_and_ctrl_c_stops_the_cluster(fakes):
 def test_block_ends_when_a_daemon_dies(fakes):
     home = fakes()
     process = home.popen("start", "--head", "--local", "--block")
-    pids = home.wait_for(lambda: list((home.root / "run").glob("*/node-1/raylet.pid")), "the raylet's pid file")
-    time.sleep(0.5)
-    os.kill(int(pids[0].read_text().split()[0]), 9)
+    wait_in_the_foreground(process)
+    (pid_file,) = (home.root / "run").glob("*/node-1/raylet.pid")
+    os.kill(int(pid_file.read_text().split()[0]), 9)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 1 and "raylet has ended" in err, err
 
