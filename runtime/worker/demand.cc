@@ -15,7 +15,7 @@ proto::Demand common(const Options& options) {
   const Resources& ask = options.resources;
   auto& units = *demand.mutable_resources()->mutable_units();
   if (ask.gpus != 0) units["gpu"] = Amount::of(ask.gpus).units;
-  if (ask.memory != 0) units["memory"] = ask.memory;
+  if (ask.memory != 0) units["memory"] = ask.memory * Amount::kScale;  // as nodes offer it
   for (const auto& [name, amount] : ask.custom) units[name] = Amount::of(amount).units;
   demand.set_gpu_memory_bytes(ask.gpu_memory);
   for (const LabelRule& rule : options.labels) {
@@ -38,8 +38,7 @@ NodeState state_of(std::string_view name) {
 
 std::map<std::string, double> amounts(const proto::Resources& resources) {
   std::map<std::string, double> out;
-  for (const auto& [name, units] : resources.units())
-    out[name] = name == "memory" ? static_cast<double>(units) : Amount{units}.value();
+  for (const auto& [name, units] : resources.units()) out[name] = Amount{units}.value();
   return out;
 }
 
