@@ -37,18 +37,18 @@ constexpr std::array kCommands{
     Command{"version", version_command, "version", "the version"},
 };
 
+// Programs of their own, told where they are installed.
+struct Companion {
+  std::string_view name;
+  std::string_view usage;
+  std::string_view summary;
+};
+constexpr std::array kCompanions{
+    Companion{"serve", "serve MODEL | status | stop | scale N", "a GGUF model behind OpenAI's API, on several nodes"},
+};
+
 // Words of contract.md that a later version brings: a clear answer instead of "unknown command".
 constexpr std::array<std::string_view, 3> kPlanned = {"memory", "network", "drain"};
-
-std::string overview() {
-  std::vector<std::vector<std::string>> rows;
-  for (const Command& command : kCommands)
-    rows.push_back({cat("  rayo ", command.usage), std::string(command.summary)});
-  rows.push_back({"  rayo help [COMMAND]", "the flags of a command"});
-  return cat("Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n", table(rows),
-             "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
-             "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
-}
 
 const Command* find(std::string_view name) {
   for (const Command& command : kCommands) {
@@ -70,6 +70,20 @@ std::string external_program(const std::string& name) {
       return candidate.string();
   }
   return {};
+}
+
+std::string overview() {
+  std::vector<std::vector<std::string>> rows;
+  for (const Command& command : kCommands)
+    rows.push_back({cat("  rayo ", command.usage), std::string(command.summary)});
+  for (const Companion& companion : kCompanions) {
+    if (!external_program(std::string(companion.name)).empty())
+      rows.push_back({cat("  rayo ", companion.usage), std::string(companion.summary)});
+  }
+  rows.push_back({"  rayo help [COMMAND]", "the flags of a command"});
+  return cat("Rayo ", base::kVersion, ": actors, tasks and shared objects over the machines you have.\n\n", table(rows),
+             "\nExit codes: 0 done, 1 failed, 2 wrong use, 3 no cluster or not reachable, 4 refused, 5 timed out.\n",
+             "Environment: RAYO_ADDRESS, RAYO_TOKEN, RAYO_TOKEN_FILE, RAYO_HOME, RAYO_RUNTIME_DIR.\n");
 }
 
 int run_external(const std::string& program, const Arguments& arguments, Terminal& terminal) {

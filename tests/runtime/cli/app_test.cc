@@ -43,9 +43,18 @@ TEST_F(App, HelpNamesEveryCommandThatExistsAndNoOther) {
     EXPECT_EQ(own.code, kDone) << name;
     EXPECT_NE(own.out.find(std::string("rayo ") + name), std::string::npos) << own.out;
   }
-  for (const char* name : {"rayo memory", "rayo network", "rayo drain", "rayo serve", "--rotate", "--resume"}) {
+  for (const char* name : {"rayo memory", "rayo network", "rayo drain", "--rotate", "--resume"}) {
     EXPECT_EQ(help.out.find(name), std::string::npos) << name;
   }
+}
+
+TEST_F(App, HelpNamesAProgramOfItsOwnWhereItIsInstalled) {
+  const std::filesystem::path program = root_ / "rayo-serve";
+  std::filesystem::copy_file("/bin/true", program);
+  const std::string before = std::getenv("PATH");
+  setenv("PATH", (root_.string() + ":" + before).c_str(), 1);
+  EXPECT_NE(rayo({"help"}).out.find("rayo serve MODEL"), std::string::npos);
+  setenv("PATH", before.c_str(), 1);
 }
 
 TEST_F(App, WhatIsPlannedOrUnknownExitsTwo) {
