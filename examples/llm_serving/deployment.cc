@@ -10,6 +10,15 @@ namespace json = boost::json;
 
 gateway::Instant now() { return std::chrono::steady_clock::now(); }
 
+double amount(const std::map<std::string, double>& resources, const char* name) {
+  const auto found = resources.find(name);
+  return found == resources.end() ? 0 : found->second;
+}
+
+bool holds(const std::map<std::string, double>& resources, uint64_t bytes) {
+  return amount(resources, "cpu") >= 1 && amount(resources, "memory") >= static_cast<double>(bytes);
+}
+
 }  // namespace
 
 rayo::NodeId Placement::choose(gateway::ReplicaId replica) {
@@ -21,9 +30,7 @@ rayo::NodeId Placement::choose(gateway::ReplicaId replica) {
   const auto rank = [&](const rayo::NodeRecord& node) {
     const auto here =
         std::count_if(nodes_.begin(), nodes_.end(), [&node](const auto& entry) { return entry.second == node.id; });
-    const auto cpus = node.free.find("cpu");
-    const bool busy = cpus == node.free.end() || cpus->second < 1;  // no engine starts there
-    return std::tuple(busy, here, node.id == before, node.id);
+    return std::tuple(!holds(node.free, bytes_), here, node.id == before, node.id);
   };
   const auto best =
       std::min_element(nodes.begin(), nodes.end(), [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -37,7 +44,8 @@ void Placement::forget(gateway::ReplicaId replica) {
   nodes_.erase(replica);
 }
 
-Deployment::Deployment(boost::asio::io_context& io, EngineOptions options) : io_(io), options_(std::move(options)) {}
+Deployment::Deployment(boost::asio::io_context& io, EngineOptions options, uint64_t bytes)
+    : io_(io), options_(std::move(options)), bytes_(bytes), placement_(bytes) {}
 
 Deployment::~Deployment() {
   for (auto* replicas : {&replicas_, &draining_}) {
@@ -89,8 +97,13 @@ void Deployment::start(gateway::ReplicaId id) {
       .step = [this](const Step& step) { dispatcher_->step(step, now()); },
   };
   replicas_[id] = std::make_unique<Replica>(
-      id, options_, [this](gateway::ReplicaId replica) { return placement_.choose(replica); }, io_,
-      std::move(listener));
+      id, options_,
+      [this](gateway::ReplicaId replica) {
+        rayo::ActorOptions place = {.node = placement_.choose(replica), .node_soft = true};
+        place.resources.memory = static_cast<int64_t>(bytes_);
+        return place;
+      },
+      io_, std::move(listener));
 }
 
 void Deployment::end(std::unique_ptr<Replica> replica) {
@@ -129,14 +142,24 @@ void Deployment::cancel(gateway::ReplicaId replica, gateway::Attempt attempt) {
   }
 }
 
-int32_t automatic_replicas(uint64_t bytes) {
+uint64_t needed_bytes(const ModelFile& file, int32_t max_context) {
+  const int32_t tokens = max_context > 0 ? max_context : file.trained_context;
+  return file.size_bytes + file.kv_bytes_per_token * static_cast<uint64_t>(std::max(tokens, 0));
+}
+
+Result<int32_t> automatic_replicas(const ModelFile& file, uint64_t bytes) {
   int32_t count = 0;
+  uint64_t most = 0;
   for (const rayo::NodeRecord& node : rayo::nodes()) {
-    const auto memory = node.free.find("memory");
-    const bool fits = memory == node.free.end() || memory->second >= static_cast<double>(bytes);
-    if (node.state == rayo::NodeState::kAlive && fits) ++count;
+    if (node.state != rayo::NodeState::kAlive || amount(node.total, "cpu") < 1) continue;
+    most = std::max(most, static_cast<uint64_t>(amount(node.total, "memory")));
+    if (holds(node.free, bytes)) ++count;
   }
-  return std::max(count, 1);
+  if (most >= bytes) return count;
+  return Problem{file.name + " needs " + bytes_text(bytes) + " (weights " + bytes_text(file.size_bytes) +
+                     ", and a KV cache for one request), and no node with CPUs has more than " + bytes_text(most) +
+                     " of memory",
+                 "use a smaller model or --max-context, or add a node: rayo status"};
 }
 
 }  // namespace serving

@@ -1,6 +1,6 @@
 // The replicas of one model: as many as are wanted, on different nodes where there are enough. The io thread owns it.
 //
-//   Deployment deployment(io, options);
+//   Deployment deployment(io, options, needed_bytes(file, options.max_context));
 //   gateway::Model& model = service.add_model(name, language, deployment);
 //   deployment.attach(model.dispatcher);
 //   deployment.scale(2);
@@ -13,6 +13,8 @@
 #include <mutex>
 #include <string>
 
+#include "examples/llm_serving/engine/model_file.h"
+#include "examples/llm_serving/engine/result.h"
 #include "examples/llm_serving/gateway/dispatcher.h"
 #include "examples/llm_serving/replica.h"
 
@@ -21,24 +23,28 @@ namespace serving {
 // Which node each replica is on.
 class Placement {
  public:
-  // The living node with a free CPU and the fewest of these replicas. Any thread; asks the cluster.
+  explicit Placement(uint64_t bytes) : bytes_(bytes) {}
+  // Of the living nodes with room for an engine that with the fewest of these replicas. Any thread; asks the cluster.
   rayo::NodeId choose(gateway::ReplicaId replica);
   void forget(gateway::ReplicaId replica);
 
  private:
+  const uint64_t bytes_;
   std::mutex mutex_;
   std::map<gateway::ReplicaId, rayo::NodeId> nodes_;
 };
 
 class Deployment : public gateway::EngineLink {
  public:
-  Deployment(boost::asio::io_context& io, EngineOptions options);
+  // `bytes`: of memory that each replica leases.
+  Deployment(boost::asio::io_context& io, EngineOptions options, uint64_t bytes);
   ~Deployment() override;
 
   void attach(gateway::Dispatcher& dispatcher) { dispatcher_ = &dispatcher; }
   // New ones start; those that are too many end their work first.
   void scale(int32_t replicas);
   void tick();  // ends those that have drained
+  uint64_t bytes() const { return bytes_; }
   int32_t wanted() const { return wanted_; }
   // Why the last replica died, and how many did since one was ready.
   const std::string& last_problem() const { return last_problem_; }
@@ -54,6 +60,7 @@ class Deployment : public gateway::EngineLink {
 
   boost::asio::io_context& io_;
   const EngineOptions options_;
+  const uint64_t bytes_;
   gateway::Dispatcher* dispatcher_ = nullptr;
   Placement placement_;
   int32_t wanted_ = 0;
@@ -65,7 +72,11 @@ class Deployment : public gateway::EngineLink {
   boost::asio::thread_pool ending_{1};  // the end of a replica waits for its threads
 };
 
-// One for each living node whose free memory holds weights and cache; at least one.
-int32_t automatic_replicas(uint64_t bytes);
+// Weights, and the cache of one request of the longest kind (max_context; 0: what the model was trained for).
+uint64_t needed_bytes(const ModelFile& file, int32_t max_context);
+
+// How many living nodes have a CPU and that much memory free, for `--replicas auto`. A problem, with figures: no node has that
+// much even when nothing else runs.
+Result<int32_t> automatic_replicas(const ModelFile& file, uint64_t bytes);
 
 }  // namespace serving

@@ -21,11 +21,11 @@ std::string hex_of(const rayo::NodeId& node) { return node ? node.hex() : std::s
 
 }  // namespace
 
-Replica::Replica(gateway::ReplicaId id, EngineOptions options, ChooseNode choose_node, boost::asio::io_context& io,
+Replica::Replica(gateway::ReplicaId id, EngineOptions options, ChoosePlace choose_place, boost::asio::io_context& io,
                  ReplicaListener listener)
     : id_(id),
       options_(std::move(options)),
-      choose_node_(std::move(choose_node)),
+      choose_place_(std::move(choose_place)),
       io_(io),
       listener_(std::make_shared<const ReplicaListener>(std::move(listener))),
       gateway_(random_number()),
@@ -72,11 +72,11 @@ void Replica::run() {
   while (true) {
     const auto begin = std::chrono::steady_clock::now();
     try {
-      const rayo::NodeId node = choose_node_(id_);
-      const Handle engine = rayo::spawn<EngineActor>({.node = node, .node_soft = true}, options_);
+      const rayo::ActorOptions place = choose_place_(id_);
+      const Handle engine = rayo::spawn<EngineActor>(place, options_);
       {
         const std::scoped_lock lock(mutex_);
-        node_ = hex_of(node);
+        node_ = hex_of(place.node);
         broken_ = false;
         orders_.clear();  // they were for the one before, and go elsewhere
       }

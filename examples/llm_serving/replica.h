@@ -29,12 +29,12 @@ struct ReplicaListener {
   std::function<void(const Step&)> step;
 };
 
-// Where the next engine of a replica goes; called on the replica's thread. Nil: anywhere.
-using ChooseNode = std::function<rayo::NodeId(gateway::ReplicaId)>;
+// Where the next engine of a replica goes, and what it leases; called on the replica's thread.
+using ChoosePlace = std::function<rayo::ActorOptions(gateway::ReplicaId)>;
 
 class Replica {
  public:
-  Replica(gateway::ReplicaId id, EngineOptions options, ChooseNode choose_node, boost::asio::io_context& io,
+  Replica(gateway::ReplicaId id, EngineOptions options, ChoosePlace choose_place, boost::asio::io_context& io,
           ReplicaListener listener);
   // Ends its engine.
   ~Replica();
@@ -62,7 +62,7 @@ class Replica {
 
   const gateway::ReplicaId id_;
   const EngineOptions options_;
-  const ChooseNode choose_node_;
+  const ChoosePlace choose_place_;
   boost::asio::io_context& io_;
   const std::shared_ptr<const ReplicaListener> listener_;
   const uint64_t gateway_;  // this end's number, told to the engine

@@ -52,20 +52,26 @@ class Server {
         service_({.loopback = is_loopback(options.host), .api_keys = prepared_.keys}),
         http_(io_, service_,
               {.address = options.host == "localhost" ? "127.0.0.1" : options.host, .port = options.port}),
-        deployment_(io_, {.model_path = prepared_.path,
-                          .max_context = options.max_context,
-                          .parallel = options.parallel,
-                          .threads = options.threads}),
+        deployment_(io_,
+                    {.model_path = prepared_.path,
+                     .max_context = options.max_context,
+                     .parallel = options.parallel,
+                     .threads = options.threads},
+                    needed_bytes(prepared_.file, options.max_context)),
         model_(service_.add_model(prepared_.name, prepared_.language, deployment_)) {
     deployment_.attach(model_.dispatcher);
   }
 
   Ending run() {
+    const Result<int32_t> automatic = automatic_replicas(prepared_.file, deployment_.bytes());
+    if (!automatic)
+      return failed("cannot serve " + prepared_.name + ": " + automatic.problem().what, automatic.problem().next);
+    const int32_t replicas = options_.replicas.value_or(std::max(*automatic, 1));
     rayo::ActorOptions place = {.name = endpoint_name(http_.port()), .name_space = kServeNamespace};
     place.resources.cpus = 0;
     place.node = rayo::context().node;
     endpoint_ = rayo::spawn<EndpointActor>(place);
-    scale(options_.replicas.value_or(0));
+    deployment_.scale(replicas);
     signals_.async_wait([this](const boost::system::error_code& error, int) {
       if (!error) stop();
     });
@@ -90,7 +96,11 @@ class Server {
 
   // 0: one for each node.
   void scale(int32_t replicas) {
-    deployment_.scale(replicas > 0 ? replicas : automatic_replicas(prepared_.file.size_bytes));
+    if (replicas == 0) {
+      const Result<int32_t> more = automatic_replicas(prepared_.file, deployment_.bytes());
+      replicas = deployment_.wanted() + (more ? *more : 0);
+    }
+    deployment_.scale(replicas);
   }
 
   void tick() {

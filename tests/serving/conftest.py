@@ -89,22 +89,29 @@ def engine_pids(one):
 
 
 @contextlib.contextmanager
-def service(nodes=2, replicas=2, flags=()):
+def cluster_of(nodes, *flags):
+    """A head, whose node is the command's and has no CPUs for engines, and so many nodes for these."""
     missing = [name for name in (*DAEMONS, "rayo-serve") if not (BIN / name).exists()]
     if missing or not MODEL.exists():
         pytest.skip(f"not built: {', '.join(missing) or MODEL} (./dev deps && ./dev build)")
     home = Home()
     try:
-        home.head = home.start_head("--num-cpus", "0")  # its node is the command's: no engine is there
-        home.nodes = [home.start_node(home.head["address"]) for _ in range(nodes)]
-        one = Service(home, "--replicas", str(replicas), *flags)
-        home.wait_for(lambda: one.replicas_ready() == replicas, "every replica is ready", timeout=90)
-        yield one
-        one.stop()
+        home.head = home.start_head("--num-cpus", "0")
+        home.nodes = [home.start_node(home.head["address"], *flags) for _ in range(nodes)]
+        yield home
         home.stop_all()
         home.check_nothing_left()
     finally:
         home.remove()
+
+
+@contextlib.contextmanager
+def service(nodes=2, replicas=2, flags=()):
+    with cluster_of(nodes) as home:
+        one = Service(home, "--replicas", str(replicas), *flags)
+        home.wait_for(lambda: one.replicas_ready() == replicas, "every replica is ready", timeout=90)
+        yield one
+        one.stop()
 
 
 @pytest.fixture(scope="session")

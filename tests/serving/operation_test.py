@@ -1,13 +1,14 @@
 """Starting, watching, scaling and stopping. What a user loses if these fail: control over what runs."""
 import http.client
 import json
+import re
 import socket
 import threading
 import time
 
 import pytest
 
-from conftest import MODEL, service
+from conftest import MODEL, cluster_of, service
 
 
 def test_status_scale_and_stop_lose_no_request():
@@ -63,6 +64,19 @@ def test_a_broken_model_is_refused_before_anything_is_loaded(served, tmp_path):
     text.write_text("This is no model.")
     what, _ = served.home.rayo("serve", str(text), code=1).error
     assert "text.gguf" in what
+
+
+def test_help_tells_of_it(served):
+    assert "rayo serve MODEL" in served.home.rayo("help", code=0).out
+    assert "--replicas" in served.home.rayo("help", "serve", code=0).out
+
+
+def test_a_model_larger_than_every_nodes_memory_is_refused_with_figures():
+    with cluster_of(1, "--memory", "64MiB") as home:
+        what, next_step = home.rayo("serve", str(MODEL), "--port", "0", code=1).error
+        assert re.search(r"needs [\d.]+ [MG]iB \(weights [\d.]+ MiB", what) and "64.0 MiB" in what, what
+        assert "smaller" in next_step
+        assert home.status()["actors"]["alive"] == 0, "something was started"
 
 
 def test_a_taken_port_is_named(served):
