@@ -18,8 +18,8 @@ void start(const std::vector<std::string>& arguments, const py::dict& options) {
 }
 
 void serve(const std::vector<std::string>& arguments) {
-  const worker::ForkHooks hooks{
-      .before = PyOS_BeforeFork, .in_parent = PyOS_AfterFork_Parent, .in_child = [] { PyOS_AfterFork_Child(); }};
+  const worker::LanguageHooks hooks{
+      .fork = {.before = PyOS_BeforeFork, .in_parent = PyOS_AfterFork_Parent, .in_child = [] { PyOS_AfterFork_Child(); }}};
   // From then on user code takes the GIL for each call; nobody holds it in between.
   worker::serve(
       arguments,

@@ -108,12 +108,13 @@ std::vector<bool> wait_objects(const std::vector<CountedRef>& objects, size_t co
 
 CountedRef put_object(const Encoder& encoded) {
   Backend& current = backend();
-  return CountedRef(current, current.put(encoded.view(), encoded.inner_refs(), encoded.inner_actors()));
+  const Bytes value = encoded.view();
+  return CountedRef(current, current.put({&value, 1}, encoded.inner_refs(), encoded.inner_actors()));
 }
 
 void cancel_object(const CountedRef& ref) {
   Backend& current = backend();
-  current.cancel(ref.handle(current));
+  current.cancel(ref.handle(current), {});
 }
 
 void encode_ref(Encoder& out, const CountedRef& ref) {

@@ -130,6 +130,10 @@ void InProcess::complete(Object* object, Object&& outcome) {
     if (running_) queue_task(std::move(node.mapped()));
   }
   notify();
+  for (internal::ReadyNotice* notice : std::exchange(object->notices, {})) {
+    notice->ready(*notice);
+    drop(object);
+  }
 }
 
 void InProcess::fail(Object* object, ErrorRecord error) {
@@ -138,12 +142,12 @@ void InProcess::fail(Object* object, ErrorRecord error) {
   complete(object, std::move(outcome));
 }
 
-ObjectHandle InProcess::put(Bytes value, std::span<const ObjectHandle> inner_refs,
+ObjectHandle InProcess::put(std::span<const Bytes> parts, std::span<const ObjectHandle> inner_refs,
                             std::span<const ActorId> inner_actors) {
   Lock lock(lock_);
   check_running();
   Object* object = new_object();
-  object->value.assign(value.begin(), value.end());
+  for (const Bytes& part : parts) object->value.insert(object->value.end(), part.begin(), part.end());
   for (const ObjectHandle& inner : inner_refs) {
     ++object_of(inner)->count;
     object->inner.push_back(object_of(inner));
@@ -270,7 +274,16 @@ std::unique_ptr<Call> InProcess::withdraw(Call& call) {
   return take_from(tasks_);
 }
 
-void InProcess::cancel(const ObjectHandle& handle) {
+void InProcess::when_ready(const ObjectHandle& handle, internal::ReadyNotice& notice) {
+  Lock lock(lock_);
+  check_running();
+  Object* object = object_of(handle);
+  if (object->ready) return notice.ready(notice);
+  ++object->count;
+  object->notices.push_back(&notice);
+}
+
+void InProcess::cancel(const ObjectHandle& handle, internal::CancelOptions) {
   Lock lock(lock_);
   check_running();
   Object* object = object_of(handle);
@@ -318,7 +331,8 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
   actor.count = 1;
   actor.most_concurrent = static_cast<size_t>(options.max_concurrency);
   if (actor.most_concurrent > 1)
-    actor.fibers = std::make_unique<worker::CallFibers>(options.stack_size, base::system_clock());
+    actor.fibers = std::make_unique<worker::CallFibers>(
+        options.stack_size != 0 ? options.stack_size : ActorOptions{}.stack_size, base::system_clock());
   actor.constructor = actor.construction->function;
   actor.runner = {.actor = &actor, .name = base::cat(class_name, " (", actor.id.hex().substr(0, 8), ")")};
   actors_.emplace(actor.id, std::move(made));

@@ -40,14 +40,16 @@ class InProcess final : public internal::Backend {
   internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
   ActorId spawn(const ActorOptions& options, std::string_view class_name,
                 const internal::CallRequest& constructor) override;
-  internal::ObjectHandle put(internal::Bytes value, std::span<const internal::ObjectHandle> inner_refs,
+  internal::ObjectHandle put(std::span<const internal::Bytes> parts, std::span<const internal::ObjectHandle> inner_refs,
                              std::span<const ActorId> inner_actors) override;
   bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
            void* context) override;
   bool ready(const internal::ObjectHandle& object) override;
   size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
               std::vector<bool>& ready) override;
-  void cancel(const internal::ObjectHandle& object) override;
+  void when_ready(const internal::ObjectHandle& object, internal::ReadyNotice& notice) override;
+  bool wait_for(bool (*ready)(void* context), void* context, std::chrono::nanoseconds timeout) override;
+  void cancel(const internal::ObjectHandle& object, internal::CancelOptions how) override;
   bool is_cancelled() override;
   internal::ObjectHandle adopt(const ObjectId& id) override;
   void retain(const internal::ObjectHandle& object) override;

@@ -368,6 +368,13 @@ bool InProcess::wait_for(Lock& lock, const std::function<bool()>& ready, const U
   return true;
 }
 
+bool InProcess::wait_for(bool (*ready)(void* context), void* context, std::chrono::nanoseconds timeout) {
+  Lock lock(lock_);
+  check_running();
+  return wait_for(
+      lock, [&] { return ready(context); }, until(timeout));
+}
+
 bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout, internal::ValueReader read,
                     void* context) {
   Object* object = static_cast<Object*>(handle.slot);

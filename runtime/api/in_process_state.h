@@ -38,6 +38,7 @@ struct Object {
   // Until ready.
   Call* producer = nullptr;                             // null: nobody, or a put
   std::vector<Call*> dependents;                        // tasks that wait for it
+  std::vector<internal::ReadyNotice*> notices;          // each with a count of its own
   std::optional<internal::Clock::time_point> deadline;  // of the call that makes it
 };
 

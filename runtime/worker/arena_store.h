@@ -1,6 +1,6 @@
 // This process's side of its node's arena: values too large for a frame are written there once and read where they lie.
 //
-//   auto place = arena.store(id, bytes);      // create, write, seal: waits for the raylet, so never from the sink
+//   auto place = arena.store(id, {&bytes, 1});      // create, write, seal: waits for the raylet, so never from the sink
 //   internal::Bytes value = arena.read(offset, size);
 //
 // Under the baton, which store() gives up while it copies. Without an arena (a remote driver, a node with none) has()
@@ -26,8 +26,8 @@ class ArenaStore {
   void open(object_store::ArenaView view) { view_.emplace(std::move(view)); }
 
   bool has() const { return view_.has_value(); }
-  // Where `bytes` lie now, sealed under that id. OutOfMemory's status: the arena is full.
-  base::StatusOr<internal::Bytes> store(const ObjectId& id, internal::Bytes bytes);
+  // Where the parts lie now, one behind the other, sealed under that id. OutOfMemory's status: the arena is full.
+  base::StatusOr<internal::Bytes> store(const ObjectId& id, std::span<const internal::Bytes> parts);
   // Empty where the raylet names bytes that the arena does not have.
   internal::Bytes read(int64_t offset, int64_t size) const;
 

@@ -1,6 +1,8 @@
 #include "runtime/worker/call_host.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unistd.h>
 #include <utility>
 
 #include "runtime/base/ids.h"
@@ -93,9 +95,11 @@ void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
   if (given.mapped().actors) wires_.references.release_actors(*given.mapped().actors);
 }
 
-void CallHost::on_cancel(PeerId peer, uint64_t call_id) {
+void CallHost::on_cancel(PeerId peer, uint64_t call_id, uint64_t how) {
   if (Execution* execution = find(peer, call_id)) {
-    execution->cancelled = true;
+    if (how & rpc::kCancelForce && execution->running->task) ::_exit(1);
+    execution->cancel(how & rpc::kCancelRecursive);
+    if (told_cancels_) told_cancels_(*execution);
     return;
   }
   if (mailbox_.holds(peer, call_id)) not_to_start_.insert({peer, call_id});
@@ -108,10 +112,6 @@ CallHost::Execution* CallHost::find(PeerId peer, uint64_t call_id) {
   if (is_it(main_)) return &main_;
   auto found = std::find_if(concurrent_.begin(), concurrent_.end(), is_it);
   return found == concurrent_.end() ? nullptr : &*found;
-}
-
-void CallHost::reply_cancelled(IncomingCall& call) {
-  reply(call, error_record(ErrorKind::kCancelled, "the call was cancelled before it started"));
 }
 
 void CallHost::on_peer_closed(PeerId peer) {
@@ -140,7 +140,8 @@ void CallHost::on_host_actor(const proto::HostActor& request) {
   hosted_.devices.assign(request.devices().begin(), request.devices().end());
   if (request.spec().max_concurrency() > 1) {
     most_concurrent_ = request.spec().max_concurrency();
-    fibers_ = std::make_unique<CallFibers>(request.spec().stack_size(), base::system_clock());
+    if (request.spec().stack_size() != 0)
+      fibers_ = std::make_unique<CallFibers>(request.spec().stack_size(), base::system_clock());
   }
   starting_.emplace();
   starting_->spec = request.spec();
@@ -163,9 +164,43 @@ bool CallHost::run_one() {
     return true;
   }
   if (fibers_) return run_fibers();
+  if (most_concurrent_ > 1) return run_deferring();
   if (!open() || !mailbox_.take(main_.call)) return false;
-  run(main_.call);
+  run(main_);
   return true;
+}
+
+bool CallHost::run_deferring() {
+  if (!open() || concurrent_.size() >= most_concurrent_) return false;
+  Execution& execution = concurrent_.emplace_back(*this);
+  if (!mailbox_.take(execution.call)) {
+    concurrent_.pop_back();
+    return false;
+  }
+  at_ = &execution;
+  run(execution);
+  at_ = &main_;
+  if (!execution.deferred || execution.finished) erase(execution);
+  return true;
+}
+
+void CallHost::erase(Execution& execution) {
+  concurrent_.remove_if([&](const Execution& each) { return &each == &execution; });
+}
+
+// May come before the function that deferred the call has returned: then run() ends it.
+void CallHost::finish(Execution& execution, const ErrorRecord* error) {
+  const std::lock_guard hold(wires_.engine.baton());
+  if (error) execution.error = *error;
+  if (execution.inside) {
+    execution.finished = true;
+    return;
+  }
+  execution.running.reset();
+  reply(execution, execution.error);
+  erase(execution);
+  wires_.engine.flush();
+  wires_.engine.wake();  // the main thread may start another
 }
 
 bool CallHost::has_fiber_work() const {
@@ -177,14 +212,14 @@ bool CallHost::run_fibers() {
   const bool resumed = fibers_->resume_due();
   at_ = &main_;
   if (!open() || concurrent_.size() >= most_concurrent_) return resumed;
-  const auto execution = concurrent_.emplace(concurrent_.end());
+  const auto execution = concurrent_.emplace(concurrent_.end(), *this);
   if (!mailbox_.take(execution->call)) {
     concurrent_.erase(execution);
     return resumed;
   }
   fibers_->start([this, execution] {
     at_ = &*execution;
-    run(execution->call);
+    run(*execution);
     concurrent_.erase(execution);
   });
   at_ = &main_;
@@ -257,15 +292,18 @@ std::optional<ErrorRecord> CallHost::check(const IncomingCall& call, const Metho
   return std::nullopt;
 }
 
-void CallHost::run(IncomingCall& call) {
-  if (!not_to_start_.empty() && not_to_start_.erase({call.peer, call.header.call_id})) return reply_cancelled(call);
+void CallHost::run(Execution& execution) {
+  const IncomingCall& call = execution.call;
+  execution.begin();
+  if (!not_to_start_.empty() && not_to_start_.erase({call.peer, call.header.call_id}))
+    return reply(execution, error_record(ErrorKind::kCancelled, "the call was cancelled before it started"));
   Method& called = method(call.header.function);
-  if (auto error = check(call, called)) return reply(call, error);
-  internal::Invocation invocation;
-  invocation.self = call.header.target != 0 ? hosted_.self : nullptr;
-  std::vector<internal::ValueView> values;
-  invocation.arguments = call.body;
+  if (auto error = check(call, called)) return reply(execution, error);
+  internal::Invocation& invocation = execution.invocation;
+  invocation = {.self = call.header.target != 0 ? hosted_.self : nullptr, .arguments = call.body, .open = &execution};
   if (call.refs) {
+    std::vector<internal::ValueView>& values = execution.values;
+    values.clear();
     const BodyView view = *read_body(call.header.flags, call.body);  // checked when it came
     invocation.arguments = view.rest;
     for (const internal::ObjectHandle& ref : call.refs->arguments)
@@ -273,12 +311,19 @@ void CallHost::run(IncomingCall& call) {
     for (const InlineValue& value : view.values) values[value.index].bytes = value.bytes;
     invocation.refs = values;
   }
-  at_->output.clear();
-  at_->running = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
-  at_->cancelled = false;
-  const std::optional<ErrorRecord> error = invoke(called, invocation);
-  at_->running.reset();
-  reply(call, error);
+  execution.output.clear();
+  execution.running = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
+  execution.inside = true;
+  std::optional<ErrorRecord> error = invoke(called, invocation);
+  execution.inside = false;
+  if (error) {
+    execution.deferred = false;
+  } else if (execution.deferred) {
+    if (!execution.finished) return;
+    error = std::move(execution.error);
+  }
+  execution.running.reset();
+  reply(execution, error);
 }
 
 // ---- answering ----
@@ -293,7 +338,17 @@ void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
   wires_.send(call.peer, header, {&part, 1});
 }
 
-void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error) {
+void CallHost::answer_now(Execution& execution) {
+  const std::lock_guard hold(wires_.engine.baton());
+  execution.answered = true;
+  reply_with_refs(execution, {}, rpc::kFlagMore);  // by then our raylet has told what is kept of the arguments
+  execution.output.clear();
+  wires_.engine.flush();
+}
+
+void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& error) {
+  IncomingCall& call = execution.call;
+  Output& output = execution.output;
   std::vector<ObjectId> still_held;
   if (call.refs) {
     for (const internal::ObjectHandle& ref : call.refs->arguments)
@@ -304,31 +359,32 @@ void CallHost::reply(IncomingCall& call, const std::optional<ErrorRecord>& error
     call.refs.reset();
     // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
     if (!error && (!still_held.empty() || (actors && wires_.references.dirty())))
-      return reply_with_refs(call, still_held);
+      return reply_with_refs(execution, still_held);
   }
+  if (execution.answered) return reply_with_refs(execution, {});  // behind the answer, which waits for the raylet
   if (error) return reply_error(call, *error);
-  if (at_->output.bytes.size() > kInlineValue && at_->output.refs.empty() && at_->output.actors.empty() &&
-      reply_by_arena(call))
+  if (output.bytes.size() > kInlineValue && output.refs.empty() && output.actors.empty() && reply_by_arena(execution))
     return;
-  if (at_->output.bytes.size() > kMaxResult)
-    return reply_error(call,
-                       error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", at_->output.bytes.size(),
-                                                                       " bytes; a reply holds ", kMaxResult)));
-  if (!at_->output.refs.empty() || !at_->output.actors.empty()) return reply_with_refs(call, still_held);
+  if (output.bytes.size() > kMaxResult)
+    return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output.bytes.size(),
+                                                                             " bytes; a reply holds ", kMaxResult)));
+  if (!output.refs.empty() || !output.actors.empty()) return reply_with_refs(execution, still_held);
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
-  const Bytes part = at_->output.bytes;
+  const Bytes part = output.bytes;
   wires_.send(call.peer, header, {&part, 1});
 }
 
-bool CallHost::reply_by_arena(const IncomingCall& call) {
+bool CallHost::reply_by_arena(const Execution& execution) {
+  const IncomingCall& call = execution.call;
+  const Bytes bytes = execution.output.bytes;
   const proto::ProcessAddress caller = wires_.caller(call.peer);
   const auto node = id_of<NodeId>(caller.node());
   if (!wires_.arena.has() || !node) return false;
   const ObjectId id{base::short_id(node), base::short_id(id_of<ProcessId>(caller.process())), call.header.call_id};
-  if (auto stored = wires_.arena.store(id, at_->output.bytes); !stored.ok()) {
-    if (at_->output.bytes.size() <= kMaxResult) return false;
+  if (auto stored = wires_.arena.store(id, {&bytes, 1}); !stored.ok()) {
+    if (bytes.size() <= kMaxResult) return false;
     ErrorRecord error = record_of(stored.status());
     error.kind = ErrorKind::kOutOfMemory;
     reply_error(call, error);
@@ -342,25 +398,27 @@ bool CallHost::reply_by_arena(const IncomingCall& call) {
   return true;
 }
 
-void CallHost::reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held) {
+void CallHost::reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags) {
+  const IncomingCall& call = execution.call;
+  Output& output = execution.output;
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
   std::vector<ObjectId> ids = still_held;
-  for (const internal::ObjectHandle& ref : at_->output.refs) {
+  for (const internal::ObjectHandle& ref : output.refs) {
     wires_.references.share(slot_of(ref));
     ids.push_back(ref.id);
   }
   BodyWriter sections;
   sections.refs(ids, static_cast<uint32_t>(still_held.size()));
-  sections.actors(at_->output.actors);
-  header.flags = sections.flags();
+  sections.actors(output.actors);
+  header.flags = static_cast<uint16_t>(sections.flags() | flags);
   std::vector<std::byte> body(sections.bytes().begin(), sections.bytes().end());
-  body.insert(body.end(), at_->output.bytes.begin(), at_->output.bytes.end());
-  if (!at_->output.refs.empty() || !at_->output.actors.empty()) {
+  body.insert(body.end(), output.bytes.begin(), output.bytes.end());
+  if (!output.refs.empty() || !output.actors.empty()) {
     Inner& given = given_[{call.peer, call.header.call_id}];
-    given.refs = std::exchange(at_->output.refs, {});
-    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(at_->output.actors, {}));
+    given.refs = std::exchange(output.refs, {});
+    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output.actors, {}));
   }
   wires_.references.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
     const Bytes part = body;

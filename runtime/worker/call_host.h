@@ -3,7 +3,8 @@
 //   while (engine.wait_until([&] { return host.has_work(); })) host.run_one();
 //
 // A method that waits in get drives the engine; calls that arrive meanwhile queue in the mailbox (max_concurrency 1). With
-// more each call has a stack of its own (call_fibers.h), and others start or go on while it waits.
+// more each call has a stack of its own (call_fibers.h), and others start or go on while it waits; or, where stacks have no
+// size, methods return before their calls have ended and finish them later, from other threads (internal::OpenCall).
 // Under the baton, which user code runs without. on_* come from the sink.
 #pragma once
 
@@ -43,6 +44,8 @@ class CallHost {
     // Who calls by that link.
     std::function<proto::ProcessAddress(PeerId)> caller;
   };
+  // Of a language: the caller of a call that runs wants no result any more.
+  using CancelHook = void (*)(internal::OpenCall& call);
 
   explicit CallHost(Wires wires);
   ~CallHost();
@@ -51,7 +54,8 @@ class CallHost {
   // The caller holds the refs inside that reply itself now.
   void on_refs_taken(PeerId peer, uint64_t call_id);
   // Its caller waits no more: a call that has not started never will, one that runs is told by is_cancelled().
-  void on_cancel(PeerId peer, uint64_t call_id);
+  void on_cancel(PeerId peer, uint64_t call_id, uint64_t how);
+  void tell_cancels(CancelHook hook) { told_cancels_ = hook; }
   void on_peer_closed(PeerId peer);
   // Nothing of that peer waits or runs here, and nothing given to it is waited for.
   bool quiet(PeerId peer) const;
@@ -61,7 +65,7 @@ class CallHost {
   bool has_work() const {
     if (starting_ && starting_->unready == 0) return true;
     if (fibers_) return has_fiber_work();
-    return open() && mailbox_.may_take();
+    return open() && mailbox_.may_take() && concurrent_.size() < most_concurrent_;
   }
   // One constructor or call (or calls whose wait is over), where there is one; the caller has made sure that user code
   // may run.
@@ -79,7 +83,7 @@ class CallHost {
     bool task = false;
   };
   const Running* running() const { return at_->running ? &*at_->running : nullptr; }
-  bool is_cancelled() const { return at_->cancelled; }
+  bool is_cancelled() const { return at_->cancelled(); }
   // User code has begun and not ended.
   bool busy() const { return main_.running || !concurrent_.empty(); }
   // What this process was told to be: an actor's host, or a lease's worker.
@@ -123,15 +127,34 @@ class CallHost {
     void clear() { bytes.clear(), refs.clear(), actors.clear(); }
   };
   // One call from its start to its reply.
-  struct Execution {
+  struct Execution final : internal::OpenCall {
+    explicit Execution(CallHost& own_host) : host(own_host) {}
+    void answer_now() override { host.answer_now(*this); }
+    bool may_defer() const override { return this != &host.main_ && !host.fibers_; }
+    void defer(void* owner) override { owner_ = owner, deferred = true; }
+    void finish(const ErrorRecord* error) override { host.finish(*this, error); }
+    void cancel(bool recursive) { recursive_ = recursive, cancelled_ = true; }
+    void begin() { recursive_ = cancelled_ = answered = deferred = finished = false; }
+
+    CallHost& host;
     IncomingCall call;
+    internal::Invocation invocation;
+    std::vector<internal::ValueView> values;
     std::optional<Running> running;
-    bool cancelled = false;
     Output output;
+    std::optional<ErrorRecord> error;  // of a deferred one
+    bool answered = false;
+    bool deferred = false;
+    bool inside = false;  // `invoke` has not returned
+    bool finished = false;
   };
 
   bool has_fiber_work() const;
   bool run_fibers();
+  bool run_deferring();
+  void answer_now(Execution& execution);
+  void finish(Execution& execution, const ErrorRecord* error);
+  void erase(Execution& execution);
   Execution* find(PeerId peer, uint64_t call_id);
   bool open() const { return hosted_.self != nullptr || hosted_.tasks; }
   Method& method(uint64_t id);
@@ -141,14 +164,13 @@ class CallHost {
   std::unique_ptr<CallRefs> take_refs(PeerId peer, const BodyView& view);
 
   void construct();
-  void run(IncomingCall& call);
-  void reply_cancelled(IncomingCall& call);
+  void run(Execution& execution);
   std::optional<ErrorRecord> check(const IncomingCall& call, const Method& method) const;
   std::optional<ErrorRecord> invoke(Method& method, internal::Invocation& invocation);
-  void reply(IncomingCall& call, const std::optional<ErrorRecord>& error);
+  void reply(Execution& execution, const std::optional<ErrorRecord>& error);
   // A large result: seals it in the arena under the caller's id and says so. False: it has to travel in the reply.
-  bool reply_by_arena(const IncomingCall& call);
-  void reply_with_refs(IncomingCall& call, const std::vector<ObjectId>& still_held);
+  bool reply_by_arena(const Execution& execution);
+  void reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags = 0);
 
   const Wires wires_;
 
@@ -158,11 +180,12 @@ class CallHost {
   std::unordered_map<uint64_t, Method> methods_;
   Method* last_method_ = nullptr;
   uint64_t last_method_id_ = 0;
-  Execution main_;  // on the main thread's own stack
+  Execution main_{*this};  // on the main thread's own stack
   Execution* at_ = &main_;
   std::unique_ptr<CallFibers> fibers_;  // max_concurrency > 1
-  std::list<Execution> concurrent_;     // each on a stack of its own
+  std::list<Execution> concurrent_;     // each on a stack of its own, or deferred
   size_t most_concurrent_ = 1;
+  CancelHook told_cancels_ = nullptr;
   std::set<std::pair<PeerId, uint64_t>> not_to_start_;  // cancelled: answered when their turn comes
   std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them
 };

@@ -78,7 +78,8 @@ bool ClusterBackend::drive(Ready&& ready, base::TimePoint deadline, PeerId peer)
   if (ready()) return true;
   traffic_.finish_turn();
   Interrupts* interrupts = interrupts_;
-  auto enough = [&] { return ready() || closed_ || (interrupts && interrupts->pending()); };
+  const std::atomic<bool>* ends = ends_waits();
+  auto enough = [&] { return ready() || closed_ || (interrupts && interrupts->pending()) || (ends && ends->load()); };
   while (true) {
     if (interrupts) interrupts->begin_wait();
     const bool woken = traffic_.engine().wait_until(enough, deadline, peer);
@@ -87,18 +88,20 @@ bool ClusterBackend::drive(Ready&& ready, base::TimePoint deadline, PeerId peer)
     if (interrupts && interrupts->take())
       throw_error(error_record(ErrorKind::kCancelled, "the wait was interrupted by Ctrl-C"));
     if (closed_) refuse_closed();
-    if (!woken) return false;
+    if (!woken || (ends && ends->load())) return false;
   }
 }
 
-bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline) {
+bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>& done, base::TimePoint deadline) {
   Engine& engine = traffic_.engine();
+  const std::atomic<bool>* ends = ends_waits();
+  const auto ready = [&] { return done() || (ends && ends->load()); };
   const PeerId peer = slot && slot->owner ? slot->owner->link() : kNoPeer;
   traffic_.finish_turn();
-  if (traffic_.host().in_fiber()) return ready() || traffic_.host().wait_in_fiber(ready, deadline);
+  if (traffic_.host().in_fiber()) return done() || traffic_.host().wait_in_fiber(done, deadline);
   base::TimePoint now = traffic_.clock().now();
   const base::TimePoint short_wait = std::min(deadline, now + kLendAfter);
-  if (engine.wait_until(ready, short_wait, peer)) return true;
+  if (engine.wait_until(ready, short_wait, peer)) return done();
   if (deadline == short_wait) return false;
   const bool lends = traffic_.host().running()->task && !lent_;
   if (lends) lend(false);
@@ -111,7 +114,7 @@ bool ClusterBackend::drive_nested(ObjectSlot* slot, const std::function<bool()>&
   }
   chain_.end();
   if (lends) lend(true);
-  return ready();
+  return done();
 }
 
 bool ClusterBackend::wait_until(const std::function<bool()>& ready, base::TimePoint deadline, PeerId peer) {
@@ -326,7 +329,7 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
   return slot.handle();
 }
 
-void ClusterBackend::cancel(const ObjectHandle& object) {
+void ClusterBackend::cancel(const ObjectHandle& object, internal::CancelOptions how) {
   Hold hold = enter();
   ObjectSlot& slot = slot_of(object);
   if (slot.ready()) return;
@@ -344,6 +347,7 @@ void ClusterBackend::cancel(const ObjectHandle& object) {
     header.kind = rpc::FrameKind::kCancel;
     header.flags = rpc::kFlagUrgent;
     header.call_id = slot.id.counter;
+    header.function = (how.force ? rpc::kCancelForce : 0) | (how.recursive ? rpc::kCancelRecursive : 0);
     traffic_.send(owner->link(), header, {});
     if (slot.ready()) return traffic_.finish_turn();  // of this process itself, which has answered
   }
@@ -359,7 +363,7 @@ bool ClusterBackend::is_cancelled() {
   return in_call() && traffic_.host().is_cancelled();
 }
 
-ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHandle> inner_refs,
+ObjectHandle ClusterBackend::put(std::span<const internal::Bytes> parts, std::span<const ObjectHandle> inner_refs,
                                  std::span<const ActorId> inner_actors) {
   Hold hold = enter();
   await_registered(inner_actors);
@@ -370,11 +374,20 @@ ObjectHandle ClusterBackend::put(internal::Bytes value, std::span<const ObjectHa
     inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
   traffic_.retain_actors(inner_actors);
   ObjectSlot& slot = traffic_.table().mint();
-  if (value.size() <= kInlineValue || !traffic_.arena().has()) {
+  size_t size = 0;
+  for (const internal::Bytes& part : parts) size += part.size();
+  if (size <= kInlineValue || !traffic_.arena().has()) {
+    if (parts.size() == 1) {
+      traffic_.table().fulfil(slot, parts[0], std::move(inner));
+      return slot.handle();
+    }
+    std::vector<std::byte> value;
+    value.reserve(size);
+    for (const internal::Bytes& part : parts) value.insert(value.end(), part.begin(), part.end());
     traffic_.table().fulfil(slot, value, std::move(inner));
     return slot.handle();
   }
-  auto stored = traffic_.arena().store(slot.id, value);
+  auto stored = traffic_.arena().store(slot.id, parts);
   if (!stored.ok()) {
     ErrorRecord error = record_of(stored.status());
     if (stored.status().code() == absl::StatusCode::kResourceExhausted) error.kind = ErrorKind::kOutOfMemory;

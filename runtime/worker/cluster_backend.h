@@ -34,14 +34,18 @@ class ClusterBackend : public internal::Backend {
   internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
   ActorId spawn(const ActorOptions& options, std::string_view class_name,
                 const internal::CallRequest& constructor) override;
-  internal::ObjectHandle put(internal::Bytes value, std::span<const internal::ObjectHandle> inner_refs,
+  internal::ObjectHandle put(std::span<const internal::Bytes> parts, std::span<const internal::ObjectHandle> inner_refs,
                              std::span<const ActorId> inner_actors) override;
   bool get(const internal::ObjectHandle& object, std::chrono::nanoseconds timeout, internal::ValueReader read,
            void* context) override;
   bool ready(const internal::ObjectHandle& object) override;
   size_t wait(std::span<const internal::ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
               std::vector<bool>& ready) override;
-  void cancel(const internal::ObjectHandle& object) override;
+  void when_ready(const internal::ObjectHandle& object, internal::ReadyNotice& notice) override;
+  bool wait_for(bool (*ready)(void* context), void* context, std::chrono::nanoseconds timeout) override;
+  void end_waits_while(const std::atomic<bool>* flag) override;
+  void interrupt() noexcept override { traffic_.engine().interrupt(); }
+  void cancel(const internal::ObjectHandle& object, internal::CancelOptions how) override;
   bool is_cancelled() override;
   internal::ObjectHandle adopt(const ObjectId& id) override;
   void retain(const internal::ObjectHandle& object) override;
@@ -78,6 +82,8 @@ class ClusterBackend : public internal::Backend {
   // The same inside a call on the main thread: lends the CPU, looks for cycles.
   bool drive_nested(ObjectSlot* slot, const std::function<bool()>& ready, base::TimePoint deadline);
   bool in_call() const;
+  // Of this thread's waits; null: nothing ends them early.
+  const std::atomic<bool>* ends_waits() const;
   void lend(bool take_back);
   void run_elsewhere(void (*run)(void* context), void* context);
   proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name,
@@ -96,6 +102,8 @@ class ClusterBackend : public internal::Backend {
   Self self_;
   Interrupts* interrupts_ = nullptr;
   const std::thread::id main_thread_;
+  const std::atomic<bool>* ends_waits_ = nullptr;  // of one thread's
+  std::thread::id ends_waits_of_;
   ForkGuard fork_;
   bool closed_ = false;
   bool lent_ = false;

@@ -49,7 +49,7 @@ void check_options(const ActorOptions& options) {
   if (options.max_concurrency < 1)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's max_concurrency is below 1: no call of it could run",
                              "give 1 or more"));
-  if (options.stack_size < kLeastStack)
+  if (options.stack_size != 0 && options.stack_size < kLeastStack)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's stack_size is below 64 KiB: its calls would overflow it",
                              "give 256 << 10 or more"));
 }

@@ -132,7 +132,8 @@ class Worker {
       : parts_(or_give_up(identity_of(reply, process)), std::move(doorbell),
                {.on_exit = [this](const std::string&) { on_exit(); }}, {.context = context_of(reply, process)}) {}
 
-  [[noreturn]] void serve(RayletSocket raylet, Welcome welcome, Publish publish) {
+  [[noreturn]] void serve(RayletSocket raylet, Welcome welcome, Publish publish, const LanguageHooks& hooks) {
+    parts_.traffic.host().tell_cancels(hooks.cancelled);
     if (base::Status status = parts_.start(std::move(raylet), std::move(welcome)); !status.ok()) give_up(status);
     publish(parts_.backend);
     Traffic& traffic = parts_.traffic;
@@ -173,12 +174,12 @@ class Worker {
 };
 
 [[noreturn]] void serve_on(RayletSocket raylet, const ProcessId& process, const std::vector<std::string>& arguments,
-                           Publish publish) {
+                           Publish publish, const LanguageHooks& hooks) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   rpc::Doorbell doorbell = or_give_up(rpc::Doorbell::create());
   Welcome welcome = or_give_up(say_hello(raylet, make_hello(proto::WORKER, process, arguments), &doorbell));
   auto* worker = new Worker(welcome.reply, process, std::move(doorbell));  // as long as the process
-  worker->serve(std::move(raylet), std::move(welcome), publish);
+  worker->serve(std::move(raylet), std::move(welcome), publish, hooks);
 }
 
 const char* variable(const char* name) {
@@ -212,17 +213,17 @@ base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& ta
   return driver;
 }
 
-void serve(const std::vector<std::string>& arguments, Publish publish, const ForkHooks& hooks) {
+void serve(const std::vector<std::string>& arguments, Publish publish, const LanguageHooks& hooks) {
   auto process = ProcessId::from_hex(variable(worker_environment::kProcess));
   if (!process)
     give_up(base::failed(absl::StatusCode::kInvalidArgument,
                          base::cat(worker_environment::kProcess, " is not a process id")));
   RayletSocket raylet = or_give_up(RayletSocket::open(variable(worker_environment::kSocket)));
   if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
-    serve_on(std::move(raylet), *process, arguments, publish);
+    serve_on(std::move(raylet), *process, arguments, publish, hooks);
   or_give_up(say_hello(raylet, make_hello(proto::ZYGOTE, *process, arguments), nullptr));
-  Forked child = run_zygote(std::move(raylet), hooks);
-  serve_on(std::move(child.raylet), child.process, arguments, publish);
+  Forked child = run_zygote(std::move(raylet), hooks.fork);
+  serve_on(std::move(child.raylet), child.process, arguments, publish, hooks);
 }
 
 }  // namespace rayo::worker

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include <rayo/internal/backend.h>
+#include <rayo/internal/registry.h>
 
 #include "runtime/base/status.h"
 #include "runtime/worker/zygote.h"
@@ -58,6 +58,12 @@ class Process {
 // DriverTarget. Before any user code runs (in a zygote: in each child) `publish` is told the backend that
 // internal::backend() must answer. Returns in no case, also not in the children that a zygote forks.
 using Publish = void (*)(internal::Backend& backend);
-[[noreturn]] void serve(const std::vector<std::string>& arguments, Publish publish, const ForkHooks& hooks = {});
+// What a language wants to be told besides. Null: nothing.
+struct LanguageHooks {
+  ForkHooks fork;
+  // The caller of a call that runs wants no result any more. Any thread, with the backend's lock held.
+  void (*cancelled)(internal::OpenCall& call) = nullptr;
+};
+[[noreturn]] void serve(const std::vector<std::string>& arguments, Publish publish, const LanguageHooks& hooks = {});
 
 }  // namespace rayo::worker

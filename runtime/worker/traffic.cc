@@ -111,7 +111,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     case rpc::FrameKind::kReply:
       return on_reply(peer, header, body);
     case rpc::FrameKind::kCancel:
-      return host_.on_cancel(peer, header.call_id);
+      return host_.on_cancel(peer, header.call_id, header.function);
     case rpc::FrameKind::kRefsTaken:
       return host_.on_refs_taken(peer, header.call_id);
     case rpc::FrameKind::kControl:
@@ -139,10 +139,12 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   // Too late (its time is over), or an answer to a question that this peer was never asked.
   if (slot && (!slot->owner || slot->owner->link() != peer)) slot = nullptr;
   CallOwner* owner = slot ? slot->owner : nullptr;
+  const bool goes_on = header.flags & rpc::kFlagMore;  // who runs the call is not free yet
   if (header.flags & kSectionFlags) {
     on_reply_with_refs(peer, header, body, slot);
   } else if (!slot) {
-    return tasks_.on_late_reply(peer, header.call_id);
+    if (!goes_on) tasks_.on_late_reply(peer, header.call_id);
+    return;
   } else if (header.flags & rpc::kFlagFailure) {
     proto::Failure failure;
     if (!failure.ParseFromArray(body.data(), static_cast<int>(body.size())))
@@ -153,7 +155,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   } else {
     table_.fulfil(*slot, body);
   }
-  if (owner) owner->answered();
+  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered();
 }
 
 // Refs inside the value: ours from now on, and once our raylet knows the callee may let go of them.
@@ -164,7 +166,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
       table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
     return;
   }
-  if (!slot) tasks_.on_late_reply(peer, header.call_id);
+  if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id);
   const bool given = view->refs.size() > view->arguments || !view->actors.empty();
   if (slot) {
     Inner inner;

@@ -51,7 +51,8 @@ struct ActorOptions {
   // Calls of it that may have begun at a time. Over 1 each runs on a stack of its own; still one thread runs them all, so
   // the actor's state changes only where a method waits (get, wait, Stream::next, StreamWriter::write, blocking).
   int max_concurrency = 1;
-  int64_t stack_size = 256 << 10;                   // bytes, of those stacks
+  // Bytes, of those stacks. 0: none, for languages whose methods end their calls from threads of their own.
+  int64_t stack_size = 256 << 10;
   std::chrono::milliseconds start_timeout{60'000};  // covers the constructor
   std::chrono::milliseconds schedule_timeout{
       60'000};  // until Unschedulable where no living node could ever hold it; 0: never

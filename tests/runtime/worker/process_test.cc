@@ -43,6 +43,7 @@ struct Read {
   std::optional<ErrorRecord> error;
   size_t size = 0;
 };
+ObjectHandle put_bytes(internal::Bytes value) { return g_backend->put({&value, 1}, {}, {}); }
 Read get(const ObjectHandle& object, std::chrono::nanoseconds timeout = seconds(20)) {
   Read out;
   const bool done = g_backend->get(
@@ -118,10 +119,27 @@ void big(Invocation& call) { call.result->resize(static_cast<size_t>(load<int64_
 // Makes a ref of its own and answers it.
 void give_ref(Invocation& call) {
   int64_t number = 4242;
-  ObjectHandle made = g_backend->put(std::as_bytes(std::span(&number, 1)), {}, {});
+  ObjectHandle made = put_bytes(std::as_bytes(std::span(&number, 1)));
   call.result->insert(call.result->end(), reinterpret_cast<const std::byte*>(&made.id),
                       reinterpret_cast<const std::byte*>(&made.id + 1));
   call.result_refs->push_back(made);
+}
+// Answers its argument at once and goes on for 20 ms.
+void answer_first(Invocation& call) {
+  store(call.result, load<int64_t>(call.arguments));
+  call.open->answer_now();
+  ::usleep(20'000);
+  static_cast<Counter*>(call.self)->value = 1000;
+}
+// Ends its call from another thread, once its argument's milliseconds have passed.
+void answer_later(Invocation& call) {
+  if (!call.open->may_defer()) throw std::logic_error("one at a time");
+  call.open->defer(nullptr);
+  std::thread([&call] {
+    ::usleep(static_cast<useconds_t>(load<int64_t>(call.arguments) * 1000));
+    store(call.result, call.open->cancelled() ? -1 : load<int64_t>(call.arguments));
+    call.open->finish(nullptr);
+  }).detach();
 }
 // A ref inside a value: keeps it; `use_kept` reads it later.
 void keep(Invocation& call) {
@@ -159,6 +177,8 @@ Function g_functions[] = {
     {.id = 10, .kind = FunctionKind::kMethod, .name = "Counter::give_ref", .invoke = give_ref},
     {.id = 11, .kind = FunctionKind::kMethod, .name = "Counter::keep", .invoke = keep},
     {.id = 12, .kind = FunctionKind::kMethod, .name = "Counter::use_kept", .invoke = use_kept},
+    {.id = 13, .kind = FunctionKind::kMethod, .name = "Counter::answer_first", .invoke = answer_first},
+    {.id = 14, .kind = FunctionKind::kMethod, .name = "Counter::answer_later", .invoke = answer_later},
     {.id = 20, .kind = FunctionKind::kTask, .name = "twice", .invoke = twice},
     {.id = 21, .kind = FunctionKind::kTask, .name = "twice_twice", .invoke = twice_twice},
     {.id = 22, .kind = FunctionKind::kTask, .name = "die", .invoke = die},
@@ -192,7 +212,7 @@ class ProcessTest : public testing::Test {
                        reinterpret_cast<const std::byte*>(&id + 1));
     return g_backend->call(actor, {.function = function, .arguments = arguments, .inner_actors = more});
   }
-  static ObjectHandle number(int64_t value) { return g_backend->put(std::as_bytes(std::span(&value, 1)), {}, {}); }
+  static ObjectHandle number(int64_t value) { return put_bytes(std::as_bytes(std::span(&value, 1))); }
 
   FakeRaylet raylet_;
   std::unique_ptr<Process> driver_;
@@ -216,6 +236,67 @@ TEST_F(ProcessTest, AFloodOfCallsStartsInTheOrderInWhichItWasMade) {
     ASSERT_EQ(sum.number, expected += i);
     g_backend->release(sums[static_cast<size_t>(i - 1)]);
   }
+}
+
+// Generators of Python: their first answer must not wait for their end, and what comes behind must.
+TEST_F(ProcessTest, ACallMayAnswerBeforeItEndsAndTheNextStillWaitsForItsEnd) {
+  const ActorId counter = spawn(0);
+  ObjectHandle early = call(counter, 13, 7);
+  ObjectHandle behind = call(counter, 2, 1);
+  EXPECT_EQ(get(early).number, 7);
+  EXPECT_EQ(get(behind).number, 1001);
+}
+
+// Asyncio actors of Python: calls overlap without a stack each, and each gets its own answer.
+TEST_F(ProcessTest, CallsOfAnActorWithoutStacksEndFromOtherThreads) {
+  const int64_t start = 0;
+  const ActorId actor = g_backend->spawn({.max_concurrency = 3, .stack_size = 0}, "Counter",
+                                         {.function = 1, .arguments = std::as_bytes(std::span(&start, 1))});
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<ObjectHandle> calls;
+  for (const int64_t wait : {300, 200, 100, 1}) calls.push_back(call(actor, 14, wait));
+  EXPECT_EQ(get(calls[2]).number, 100);
+  EXPECT_FALSE(g_backend->ready(calls[0]));
+  EXPECT_EQ(get(calls[3]).number, 1);  // when one of the three had ended
+  EXPECT_EQ(get(calls[0]).number, 300);
+  EXPECT_EQ(get(calls[1]).number, 200);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(590));
+  EXPECT_TRUE(get(call(spawn(0), 14, 1)).error);
+}
+
+// `await ref` of Python stands on these two.
+TEST_F(ProcessTest, SomebodyIsToldThatAnObjectIsReadyAndWaitsForThat) {
+  struct Told : internal::ReadyNotice {
+    bool yes = false;
+  } told;
+  told.ready = [](internal::ReadyNotice& self) { static_cast<Told&>(self).yes = true; };
+  ObjectHandle slow = call(spawn(0), 8, 30'000);
+  g_backend->when_ready(slow, told);
+  const auto yes = [](void* context) { return static_cast<Told*>(context)->yes; };
+  EXPECT_FALSE(g_backend->wait_for(yes, &told, std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(g_backend->wait_for(yes, &told, seconds(20)));
+  Told again;
+  again.ready = told.ready;
+  g_backend->when_ready(slow, again);
+  EXPECT_TRUE(again.yes);
+}
+
+// Ctrl-C in Python: a wait must not sleep on while a signal's handler is due.
+TEST_F(ProcessTest, AFlagEndsTheWaitsOfOneThread) {
+  static std::atomic<bool> flag{false};
+  g_backend->end_waits_while(&flag);
+  ObjectHandle slow = call(spawn(0), 8, 400'000);
+  std::thread other([] {
+    ::usleep(20'000);
+    flag = true;
+    g_backend->interrupt();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(get(slow, seconds(20)).error.value().kind, ErrorKind::kTimeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(300));
+  other.join();
+  flag = false;
+  EXPECT_EQ(get(slow).number, 1);
 }
 
 TEST_F(ProcessTest, WhatUserCodeThrowsReachesTheCaller) {

@@ -2,6 +2,7 @@
 // in this process (init({.in_process = true})). Encoded bytes and ids cross it, never types. Not for users.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,17 @@ struct CallRequest {
   std::chrono::nanoseconds timeout{0};  // of the call; 0: none
 };
 inline constexpr uint64_t kRefTag = 0x5241;  // private use
+
+// Told once that an object is ready: with the backend's lock held and on any thread, so it is quick and calls nothing of
+// the backend. It lives until then.
+struct ReadyNotice {
+  void (*ready)(ReadyNotice& self) = nullptr;
+};
+
+struct CancelOptions {
+  bool force = false;     // of a task: ends the process that runs it
+  bool recursive = true;  // for languages that cancel what the call has called as well
+};
 
 struct ActorRecord {
   ActorId id;
@@ -118,7 +130,8 @@ class Backend {
   virtual ObjectHandle submit(const TaskOptions& options, const CallRequest& request) = 0;
   virtual ActorId spawn(const ActorOptions& options, std::string_view class_name, const CallRequest& constructor) = 0;
   // `inner_*`: the refs and actor handles inside the value live as long as the object.
-  virtual ObjectHandle put(Bytes value, std::span<const ObjectHandle> inner_refs,
+  // The value is the parts one behind the other.
+  virtual ObjectHandle put(std::span<const Bytes> parts, std::span<const ObjectHandle> inner_refs,
                            std::span<const ActorId> inner_actors) = 0;
 
   // Waits at most `timeout` (negative: for ever); false when it passed. Errors of the object arrive in
@@ -130,8 +143,18 @@ class Backend {
   virtual size_t wait(std::span<const ObjectHandle> objects, size_t count, std::chrono::nanoseconds timeout,
                       std::vector<bool>& ready) = 0;
 
+  // `notice` is told of the object, at once where it is ready.
+  virtual void when_ready(const ObjectHandle& object, ReadyNotice& notice) = 0;
+  // Waits as get() does until `ready` holds; it is asked with the lock held, like a ReadyNotice. False: the time passed.
+  virtual bool wait_for(bool (*ready)(void* context), void* context, std::chrono::nanoseconds timeout) = 0;
+
+  // While `*flag` is true, waits of the calling thread end as if their time had passed (the last thread that asked).
+  virtual void end_waits_while(const std::atomic<bool>*) {}
+  // The flag has turned true. Async-signal-safe.
+  virtual void interrupt() noexcept {}
+
   // Invalid where the object is made by another process's call.
-  virtual void cancel(const ObjectHandle& object) = 0;
+  virtual void cancel(const ObjectHandle& object, CancelOptions how) = 0;
   virtual bool is_cancelled() = 0;
 
   // Handles count from 1 where call, submit, put, adopt (of an id that arrived inside a value), spawn and

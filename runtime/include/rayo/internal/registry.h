@@ -2,6 +2,7 @@
 // remote<>, spawn<> and expose<>, constant from then on. Not for users.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +14,28 @@
 namespace rayo {
 inline namespace v0 {
 namespace internal {
+
+// The call that runs, for code that does not answer it by returning from `invoke` alone. Any thread.
+class OpenCall {
+ public:
+  // Sends Invocation::result now; the call goes on, and what it ends with is dropped.
+  virtual void answer_now() = 0;
+  // From within `invoke`, where may_defer: the call ends with finish() and not when that returns; until then its
+  // Invocation lives. Calls that are made meanwhile start.
+  virtual bool may_defer() const = 0;
+  virtual void defer(void* owner) = 0;
+  virtual void finish(const ErrorRecord* error) = 0;
+  void* owner() const { return owner_; }
+
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  bool cancels_children() const { return recursive_.load(std::memory_order_relaxed); }
+
+ protected:
+  ~OpenCall() = default;
+  void* owner_ = nullptr;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> recursive_{false};
+};
 
 // One call as the callee sees it. The caller of `invoke` (runtime/base/invoke.h) fills it; everything it
 // points to outlives the call.
@@ -27,6 +50,7 @@ struct Invocation {
   std::vector<ActorId>* result_actors = nullptr;
   void* constructed = nullptr;  // out: what a constructor made; ended by Function::destroy
   bool in_user_code = false;    // out: what is thrown while it is true was thrown by the user's code
+  OpenCall* open = nullptr;     // null for a constructor, and where everything is in one process
 };
 
 enum class FunctionKind : uint8_t { kTask, kMethod, kConstructor };
