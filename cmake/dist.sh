@@ -10,7 +10,11 @@ trap 'rm -rf "$stage"' EXIT
 
 cmake --install "$root/build/release" --prefix "$stage/$name" --strip >/dev/null
 cp "$root/LICENSE" "$root/README.md" "$stage/$name/"
-[ -d "$root/build/release/python" ] && cp -r "$root/build/release/python" "$stage/$name/python"
+if [ -d "$root/build/release/python" ]; then  # there its files are links into the tree
+  mkdir "$stage/$name/python"
+  tar -C "$root/build/release/python" -chf - --exclude=rayo/bin --exclude=__pycache__ . | tar -C "$stage/$name/python" -xf -
+  ln -s ../../bin "$stage/$name/python/rayo/bin"
+fi
 
 status=0
 for program in "$stage/$name"/bin/*; do

@@ -24,17 +24,21 @@ py::object death_of(const DeathRecord* death) {
 
 }  // namespace
 
-void throw_remote(const std::string& what, py::error_already_set& error) {
-  if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+ErrorRecord record_of(const std::string& what, py::handle error) {
   // (type name, one line, traceback text, pickled exception)
-  const py::tuple told = py::module_::import("rayo.exceptions").attr("_describe")(error.value());
+  const py::tuple told = py::module_::import("rayo.exceptions").attr("_describe")(error);
   ErrorRecord record{.kind = ErrorKind::kTask};
   record.remote_type = told[0].cast<std::string>();
   const auto line = told[1].cast<std::string>();
   record.text = what + " raised " + record.remote_type + (line.empty() ? "" : ": " + line);
   record.stack = told[2].cast<std::string>();
   record.payload = told[3].cast<std::string>();
-  throw TaskError(std::move(record));
+  return record;
+}
+
+void throw_remote(const std::string& what, py::error_already_set& error) {
+  if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+  throw TaskError(record_of(what, error.value()));
 }
 
 py::object exception_of(const ErrorRecord& record) {
@@ -42,6 +46,32 @@ py::object exception_of(const ErrorRecord& record) {
   return py::module_::import("rayo.exceptions")
       .attr("_of")(static_cast<int>(record.kind), record.text, record.next_step, record.remote_type, record.stack,
                    py::bytes(record.payload), death_of(death));
+}
+
+void encode_error(Encoder& out, const ErrorRecord& record) {
+  out.tag(kErrorTag);
+  out.array(7);
+  out.unsigned_integer(static_cast<uint64_t>(record.kind));
+  out.text(record.text);
+  out.text(record.next_step);
+  out.text(record.remote_type);
+  out.text(record.stack);
+  out.bytes(std::as_bytes(std::span(record.payload)));
+  encode_value(out, death_of(record.death ? &*record.death : nullptr));
+}
+
+py::object take_error(Decoder& in) {
+  in.array_of(7);
+  const auto kind = static_cast<int>(in.unsigned_integer());
+  const std::string text(in.text());
+  const std::string next_step(in.text());
+  const std::string remote_type(in.text());
+  const std::string stack(in.text());
+  const auto payload = in.bytes();
+  return py::module_::import("rayo.exceptions")
+      .attr("_of")(kind, text, next_step, remote_type, stack,
+                   py::bytes(reinterpret_cast<const char*>(payload.data()), payload.size()),
+                   decode_value(in, py::none()));
 }
 
 void raise(const ErrorRecord& record) {

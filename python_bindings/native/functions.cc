@@ -1,11 +1,14 @@
 #include "python_bindings/native/functions.h"
 
+#include <memory>
+#include <pybind11/stl.h>
 #include <string>
 #include <vector>
 
 #include <rayo/error.h>
 #include <rayo/internal/entry.h>
 
+#include "python_bindings/native/calls.h"
 #include "python_bindings/native/errors.h"
 
 namespace rayo::python {
@@ -13,42 +16,34 @@ namespace {
 
 using internal::Invocation;
 
-// An actor: the user's object. Its address is Invocation::self.
+// An actor: the user's object, and where its calls go if several run at a time. Its address is Invocation::self.
 struct Actor {
   py::object object;
+  CallQueues queues;
 };
+
+// What the main thread runs; it alone touches this.
+internal::OpenCall* g_open = nullptr;
+class Running {
+ public:
+  explicit Running(const Invocation& call) { g_open = call.open; }
+  ~Running() { g_open = nullptr; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+// Until the reader has taken some; a generator that asks for less has its own.
+constexpr uint32_t kItemWindow = 1024;
 
 py::object& worker_module() {
   static auto* const module = new py::object(py::module_::import("rayo._worker"));  // as long as the process
   return *module;
 }
 
-// Reads what CallArguments wrote: (name, args, kwargs).
-struct Arguments {
-  std::string name;
-  py::tuple args;
-  py::dict kwargs;
-};
-
-Arguments read_arguments(const Invocation& call) {
+std::string_view name_in(const Invocation& call) {
   Decoder in(call.arguments, "the arguments of a call from Python");
-  const uint64_t items = in.array();
-  if (items < 2) in.mismatch("a call from Python");
-  Arguments read;
-  read.name = in.text();
-  py::object packed = decode_value(in, py::none());
-  py::list values;
-  for (uint64_t i = 2; i < items; ++i) {
-    if (!in.take_tag(internal::kRefTag)) in.mismatch("a ref");
-    Decoder value(internal::argument_value(in, call).bytes, "an argument");
-    values.append(decode_value(value, py::none()));
-  }
-  in.finish();
-  // (args, kwargs), refs in their places
-  py::tuple both = worker_module().attr("fill_in")(packed, values);
-  read.args = both[0];
-  read.kwargs = both[1];
-  return read;
+  if (in.array() < 2) in.mismatch("a call from Python");
+  return in.text();
 }
 
 void answer(Invocation& call, const py::object& result) {
@@ -67,34 +62,66 @@ void guarded(const std::string& what, Code&& code) {
   }
 }
 
-void run_task(Invocation& call) {
+// Makes the items of `code()` one by one; what it raises is the last of them.
+template <class Code>
+void make_items(Invocation& call, const std::string& what, Code&& code) {
+  const std::shared_ptr<ItemWriter> out = answer_with_stream(call, kItemWindow);
+  try {
+    worker_module().attr("make_items")(code(), out);
+  } catch (py::error_already_set& error) {
+    out->fail(record_of(what, error.value()));
+    return;
+  }
+  out->close();
+}
+
+void run_task(Invocation& call, bool items) {
   py::gil_scoped_acquire gil;
+  const Running running(call);
   std::string what = "a task";
   guarded(what, [&] {
-    Arguments arguments = read_arguments(call);
-    py::object function = worker_module().attr("load")(arguments.name);
+    CallContents contents = read_arguments(call);
+    py::object function = worker_module().attr("load")(contents.name);
     what = worker_module().attr("name_of")(function).cast<std::string>();
-    answer(call, worker_module().attr("run")(function, arguments.args, arguments.kwargs));
+    const auto run = [&] { return worker_module().attr("run")(function, contents.args, contents.kwargs); };
+    items ? make_items(call, what, run) : answer(call, run());
   });
 }
 
 void run_constructor(Invocation& call) {
   py::gil_scoped_acquire gil;
   guarded("a constructor", [&] {
-    Arguments arguments = read_arguments(call);
-    py::object type = worker_module().attr("load")(arguments.name);
-    call.constructed = new Actor{worker_module().attr("run")(type, arguments.args, arguments.kwargs)};
+    CallContents contents = read_arguments(call);
+    // (the object, its queues by method)
+    const py::tuple made = worker_module().attr("construct")(contents.name, contents.args, contents.kwargs);
+    call.constructed = new Actor{made[0], made[1].cast<CallQueues>()};
   });
 }
 
-void run_method(Invocation& call) {
+// Ends when a thread of Python ends it.
+void hand_over(Invocation& call, const CallQueues& queues, bool items) {
+  const std::string name(name_in(call));
+  CallQueue& queue = queue_for(queues, name);
+  auto handed = std::make_shared<ActorCall>(call, name, items);
+  handed->into(queue);
+  handed->defer();
+  queue.push(std::move(handed), false);
+}
+
+void run_method(Invocation& call, bool items) {
+  Actor& actor = *static_cast<Actor*>(call.self);
+  if (!actor.queues.empty()) return hand_over(call, actor.queues, items);
   py::gil_scoped_acquire gil;
+  const Running running(call);
   std::string what = "a method";
   guarded(what, [&] {
-    Arguments arguments = read_arguments(call);
-    py::object& self = static_cast<Actor*>(call.self)->object;
-    what = worker_module().attr("name_of")(py::type::of(self)).cast<std::string>() + "." + arguments.name;
-    answer(call, worker_module().attr("run_method")(self, arguments.name, arguments.args, arguments.kwargs));
+    CallContents contents = read_arguments(call);
+    py::object& self = actor.object;
+    what = worker_module().attr("name_of")(py::type::of(self)).cast<std::string>() + "." + contents.name;
+    const auto run = [&] {
+      return worker_module().attr("run_method")(self, contents.name, contents.args, contents.kwargs);
+    };
+    items ? make_items(call, what, run) : answer(call, run());
   });
 }
 
@@ -103,18 +130,61 @@ void end_actor(void* self) {
   delete static_cast<Actor*>(self);
 }
 
-internal::RegisteredFunction g_task{internal::FunctionKind::kTask, "rayo.python.task", "a Python task", run_task};
+internal::RegisteredFunction g_task{internal::FunctionKind::kTask, "rayo.python.task", "a Python task",
+                                    [](Invocation& call) { run_task(call, false); }};
+internal::RegisteredFunction g_items_task{internal::FunctionKind::kTask, "rayo.python.items_task", "a Python generator",
+                                          [](Invocation& call) { run_task(call, true); }};
 internal::RegisteredFunction g_constructor{internal::FunctionKind::kConstructor, "rayo.python.constructor",
                                            "a Python constructor", run_constructor, end_actor};
 internal::RegisteredFunction g_method{internal::FunctionKind::kMethod, "rayo.python.method", "a Python method",
-                                      run_method};
+                                      [](Invocation& call) { run_method(call, false); }};
+internal::RegisteredFunction g_items_method{internal::FunctionKind::kMethod, "rayo.python.items_method",
+                                            "a Python generator", [](Invocation& call) { run_method(call, true); }};
 
 bool is_ref(py::handle value) { return py::isinstance<Ref>(value); }
 
 }  // namespace
 
 uint64_t function_id(Callee callee) {
-  return callee == Callee::kTask ? g_task.id : callee == Callee::kConstructor ? g_constructor.id : g_method.id;
+  switch (callee) {
+    case Callee::kTask:
+      return g_task.id;
+    case Callee::kConstructor:
+      return g_constructor.id;
+    case Callee::kMethod:
+      return g_method.id;
+    case Callee::kItemsTask:
+      return g_items_task.id;
+    case Callee::kItemsMethod:
+      return g_items_method.id;
+  }
+  return 0;
+}
+
+CallContents read_arguments(const Invocation& call) {
+  Decoder in(call.arguments, "the arguments of a call from Python");
+  const uint64_t items = in.array();
+  if (items < 2) in.mismatch("a call from Python");
+  CallContents read;
+  read.name = in.text();
+  py::object packed = decode_value(in, py::none());
+  py::list values;
+  for (uint64_t i = 2; i < items; ++i) {
+    if (!in.take_tag(internal::kRefTag)) in.mismatch("a ref");
+    Decoder value(internal::argument_value(in, call).bytes, "an argument");
+    values.append(decode_value(value, py::none()));
+  }
+  in.finish();
+  // (args, kwargs), refs in their places
+  py::tuple both = worker_module().attr("fill_in")(packed, values);
+  read.args = both[0];
+  read.kwargs = both[1];
+  return read;
+}
+
+std::pair<bool, bool> cancelled_here() {
+  if (g_open == nullptr) return {false, false};
+  return {g_open->cancelled(), g_open->cancels_children()};
 }
 
 CallArguments::CallArguments(std::string_view name, const py::tuple& args, const py::dict& kwargs) {

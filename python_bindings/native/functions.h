@@ -1,18 +1,22 @@
-// What a worker runs for Python callers: three functions of fixed names, which find the user's function or class in
+// What a worker runs for Python callers: five functions of fixed names, which find the user's function or class in
 // rayo._worker. Arguments on the wire: an array of
 //
-//   text   of a task "KEY", of a constructor "KEY", of a method its name
+//   text   of a task "KEY", of a constructor "KEY\nSETTINGS" (_concurrency.py), of a method its name or "NAME\nGROUP"
 //   value  the arguments: an array of plain values and refs, or one pickled (args, kwargs) that names refs by index
 //   refs   the ObjectRefs that stand for arguments (internal::kRefTag)
+//
+// Of those that make items (generators) the answer is a stream (streams.h), sent when they begin.
 #pragma once
 
 #include <pybind11/pybind11.h>
+
+#include <rayo/internal/registry.h>
 
 #include "python_bindings/native/value.h"
 
 namespace rayo::python {
 
-enum class Callee : uint8_t { kTask, kConstructor, kMethod };
+enum class Callee : uint8_t { kTask, kConstructor, kMethod, kItemsTask, kItemsMethod };
 
 uint64_t function_id(Callee callee);
 
@@ -27,5 +31,16 @@ class CallArguments {
   Encoder encoded_;
   std::vector<internal::ObjectHandle> refs_;
 };
+
+// The same where it arrived, refs replaced by their values. Throws the error of a ref that has one.
+struct CallContents {
+  std::string name;
+  py::tuple args;
+  py::dict kwargs;
+};
+CallContents read_arguments(const internal::Invocation& call);
+
+// The call that the main thread runs: whether its caller has cancelled it, and what it has called too.
+std::pair<bool, bool> cancelled_here();
 
 }  // namespace rayo::python

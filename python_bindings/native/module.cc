@@ -9,9 +9,13 @@
 
 #include <rayo/rayo.h>
 
+#include "python_bindings/native/calls.h"
+#include "python_bindings/native/completions.h"
 #include "python_bindings/native/errors.h"
 #include "python_bindings/native/functions.h"
 #include "python_bindings/native/options.h"
+#include "python_bindings/native/signals.h"
+#include "python_bindings/native/streams.h"
 #include "python_bindings/native/value.h"
 #include "python_bindings/native/worker.h"
 
@@ -21,18 +25,10 @@ namespace {
 using internal::Backend;
 using std::chrono::nanoseconds;
 
-// How long a wait goes on before Python's signal handlers get a turn.
-constexpr nanoseconds kSlice = std::chrono::milliseconds(50);
-
 // A counted handle of an actor.
 struct Actor {
   internal::CountedActor counted;
 };
-
-nanoseconds span_of(const py::object& seconds) {
-  if (seconds.is_none()) return nanoseconds(-1);
-  return nanoseconds(static_cast<int64_t>(std::max(0.0, seconds.cast<double>()) * 1e9));
-}
 
 template <class Id>
 py::bytes bytes_of(const Id& id) {
@@ -48,23 +44,6 @@ Id id_from(const py::bytes& bytes) {
   return id;
 }
 
-// Runs `step(slice)` without the GIL until it answers true or the time is over; signals are looked at in between.
-template <class Step>
-bool wait_in_slices(nanoseconds timeout, Step&& step) {
-  const auto end = timeout.count() < 0 ? internal::Clock::time_point::max() : internal::Clock::now() + timeout;
-  while (true) {
-    const nanoseconds left = end == internal::Clock::time_point::max() ? kSlice : end - internal::Clock::now();
-    bool done = false;
-    {
-      py::gil_scoped_release release;
-      done = step(std::clamp(left, nanoseconds(0), kSlice));
-    }
-    if (done) return true;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (end != internal::Clock::time_point::max() && internal::Clock::now() >= end) return false;
-  }
-}
-
 struct Seen {
   internal::Bytes bytes;
   const ErrorRecord* error = nullptr;
@@ -78,7 +57,7 @@ py::object get(const py::object& ref, const py::object& timeout) {
   const auto look = [](void* context, const internal::ValueView& view) {
     *static_cast<Seen*>(context) = {view.bytes, view.error};
   };
-  if (!wait_in_slices(span_of(timeout), [&](nanoseconds slice) { return backend.get(handle, slice, look, &seen); }))
+  if (!wait_for(span_of(timeout), [&](nanoseconds span) { return backend.get(handle, span, look, &seen); }))
     internal::throw_timeout(handle.id, span_of(timeout));
   if (seen.error != nullptr) raise(*seen.error);
   Decoder in(seen.bytes, "a Python value");
@@ -92,34 +71,26 @@ py::list wait(const py::list& refs, size_t count, const py::object& timeout) {
   std::vector<internal::ObjectHandle> handles;
   for (py::handle ref : refs) handles.push_back(ref.cast<Ref&>().counted.handle(backend));
   std::vector<bool> ready(handles.size());
-  wait_in_slices(span_of(timeout), [&](nanoseconds slice) {
-    return handles.empty() || backend.wait(handles, count, slice, ready) >= count;
-  });
+  wait_for(span_of(timeout),
+           [&](nanoseconds span) { return handles.empty() || backend.wait(handles, count, span, ready) >= count; });
   py::list flags;
   for (bool yes : ready) flags.append(yes);
   return flags;
 }
 
-Ref put(py::handle value) {
-  Encoder out;
-  encode_value(out, value);
-  py::gil_scoped_release release;
-  return {internal::put_object(out)};
-}
-
-Ref call(const Actor& actor, std::string_view method, const py::tuple& args, const py::dict& kwargs) {
+Ref call(const Actor& actor, std::string_view method, const py::tuple& args, const py::dict& kwargs, bool items) {
   Backend& backend = internal::backend();
   const CallArguments arguments(method, args, kwargs);
-  const internal::CallRequest request = arguments.request(Callee::kMethod);
+  const internal::CallRequest request = arguments.request(items ? Callee::kItemsMethod : Callee::kMethod);
   const ActorId& id = actor.counted.id(backend);
   py::gil_scoped_release release;
   return {internal::CountedRef(backend, backend.call(id, request))};
 }
 
-Ref submit(const std::string& key, const py::tuple& args, const py::dict& kwargs, const py::dict& options) {
+Ref submit(const std::string& key, const py::tuple& args, const py::dict& kwargs, const py::dict& options, bool items) {
   Backend& backend = internal::backend();
   const CallArguments arguments(key, args, kwargs);
-  const internal::CallRequest request = arguments.request(Callee::kTask);
+  const internal::CallRequest request = arguments.request(items ? Callee::kItemsTask : Callee::kTask);
   const TaskOptions told = task_options(options);
   py::gil_scoped_release release;
   return {internal::CountedRef(backend, backend.submit(told, request))};
@@ -143,6 +114,18 @@ py::tuple find_actor(const std::string& name, const std::string& name_space) {
     record = backend.find_actor(name, name_space);
   }
   return py::make_tuple(Actor{internal::CountedActor(backend, record.id)}, record.class_name);
+}
+
+void cancel(const Ref& ref, bool force, bool recursive) {
+  Backend& backend = internal::backend();
+  py::gil_scoped_release release;
+  backend.cancel(ref.counted.handle(backend), {.force = force, .recursive = recursive});
+}
+
+bool ready(const Ref& ref) {
+  Backend& backend = internal::backend();
+  py::gil_scoped_release release;
+  return backend.ready(ref.counted.handle(backend));
 }
 
 void kill_actor(const Actor& actor) {
@@ -170,7 +153,7 @@ py::object load(const std::string& key) {
 }
 
 void define_session(py::module_& module) {
-  module.def("init", &start, py::arg("arguments"), py::arg("options"));
+  module.def("init", &start, py::arg("arguments"), py::arg("options"), py::arg("main_thread"));
   module.def("shutdown", [] {
     py::gil_scoped_release release;
     shutdown();
@@ -184,6 +167,12 @@ void define_session(py::module_& module) {
   module.def("load", &load);
 }
 
+Actor adopt(const ActorId& id) {
+  Backend& backend = internal::backend();
+  backend.retain_actor(id);
+  return {internal::CountedActor(backend, id)};
+}
+
 void define_objects(py::module_& module) {
   py::class_<Ref>(module, "ObjectRef")
       .def("binary", [](const Ref& ref) { return bytes_of(ref.counted.id()); })
@@ -195,11 +184,11 @@ void define_objects(py::module_& module) {
   py::class_<Actor>(module, "Actor")
       .def("binary", [](const Actor& actor) { return bytes_of(actor.counted.any_id()); })
       .def("hex", [](const Actor& actor) { return actor.counted.any_id().hex(); })
-      .def_static("adopt", [](const py::bytes& bytes) {
-        Backend& backend = internal::backend();
-        const auto id = id_from<ActorId>(bytes);
-        backend.retain_actor(id);
-        return Actor{internal::CountedActor(backend, id)};
+      .def_static("adopt", [](const py::bytes& bytes) { return adopt(id_from<ActorId>(bytes)); })
+      .def_static("of_hex", [](const std::string& hex) {
+        const auto id = ActorId::from_hex(hex);
+        if (!id) throw py::value_error("not an actor's id: " + hex);
+        return adopt(*id);
       });
   py::class_<Block>(module, "Block", py::buffer_protocol())
       .def(py::init<py::object, uintptr_t, size_t>())
@@ -207,14 +196,54 @@ void define_objects(py::module_& module) {
         return py::buffer_info(const_cast<char*>(block.begin()), 1, py::format_descriptor<unsigned char>::format(), 1,
                                {static_cast<py::ssize_t>(block.size())}, {1}, true);
       });
-  module.def("put", &put);
+  module.def("put", &put_value);
   module.def("get", &get);
   module.def("wait", &wait);
-  module.def("call", &call);
-  module.def("submit", &submit);
+  module.def("call", &call, py::arg("actor"), py::arg("method"), py::arg("args"), py::arg("kwargs"),
+             py::arg("items") = false);
+  module.def("submit", &submit, py::arg("key"), py::arg("args"), py::arg("kwargs"), py::arg("options"),
+             py::arg("items") = false);
+  module.def("cancel", &cancel, py::arg("ref"), py::arg("force"), py::arg("recursive"));
+  module.def("ready", &ready);
   module.def("spawn", &spawn);
   module.def("find_actor", &find_actor);
   module.def("kill_actor", &kill_actor);
+}
+
+void define_calls(py::module_& module) {
+  py::class_<ItemWriter, std::shared_ptr<ItemWriter>>(module, "ItemWriter")
+      .def("write", &ItemWriter::write, py::arg("value"), py::arg("timeout") = py::none());
+  py::class_<ItemReader>(module, "ItemReader")
+      .def(py::init<const Ref&>())
+      .def("next", &ItemReader::next)
+      .def("cancel", &ItemReader::cancel);
+  py::class_<ActorCall, std::shared_ptr<ActorCall>>(module, "ActorCall")
+      .def_property_readonly("name", &ActorCall::name)
+      .def_property_readonly("makes_items", &ActorCall::makes_items)
+      .def_property_readonly("cancelled", &ActorCall::cancelled)
+      .def_property_readonly("cancels_children", &ActorCall::cancels_children)
+      .def("arguments", &ActorCall::arguments)
+      .def("open_stream", &ActorCall::open_stream)
+      .def("answer", &ActorCall::answer)
+      .def("fail", &ActorCall::fail)
+      .def("end", &ActorCall::end);
+  py::class_<CallQueue, std::shared_ptr<CallQueue>>(module, "CallQueue")
+      .def(py::init<>())
+      .def("fileno", &CallQueue::fd)
+      .def("tell_cancels", &CallQueue::tell_cancels)
+      .def("take", &CallQueue::take)
+      .def("take_all", &CallQueue::take_all);
+  module.def("fail_items", [](ItemWriter& writer, const std::string& what, py::handle error) {
+    writer.fail(record_of(what, error));
+  });
+  module.def("close_items", [](ItemWriter& writer) { writer.close(); });
+  module.def("cancelled_here", &cancelled_here);
+  py::class_<Completions>(module, "Completions")
+      .def(py::init<>())
+      .def("fileno", &Completions::fd)
+      .def("watch", &Completions::watch)
+      .def("take", &Completions::take)
+      .def("wait", &Completions::wait);
 }
 
 }  // namespace
@@ -229,6 +258,7 @@ PYBIND11_MODULE(_native, module) {
     }
   });
   define_objects(module);
+  define_calls(module);
   define_session(module);
 }
 

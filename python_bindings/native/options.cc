@@ -43,8 +43,9 @@ void add_placement(Setters& setters, Options& options) {
   setters["node"] = [&](py::handle value) { options.node = node_of(value); };
   setters["node_soft"] = [&](py::handle value) { options.node_soft = value.cast<bool>(); };
   setters["labels"] = [&](py::handle value) {
-    for (const auto& [key, wanted] : value.cast<std::map<std::string, std::string>>())
-      options.labels.push_back({.key = key, .values = {wanted}});
+    using Rules = std::map<std::string, std::pair<std::vector<std::string>, bool>>;  // values, negated
+    for (const auto& [key, rule] : value.cast<Rules>())
+      options.labels.push_back({.key = key, .values = rule.first, .negate = rule.second});
   };
   setters["schedule_timeout"] = [&](py::handle value) { options.schedule_timeout = span_of(value); };
 }
@@ -100,6 +101,7 @@ TaskOptions task_options(const py::dict& options) {
 
 ActorOptions actor_options(const py::dict& options) {
   ActorOptions told;
+  told.stack_size = 0;  // Python runs on threads of its own (calls.h)
   Setters setters;
   add_resources(setters, told.resources);
   add_placement(setters, told);
@@ -107,6 +109,7 @@ ActorOptions actor_options(const py::dict& options) {
   setters["namespace"] = [&](py::handle value) { told.name_space = value.cast<std::string>(); };
   setters["get_if_exists"] = [&](py::handle value) { told.get_if_exists = value.cast<bool>(); };
   setters["max_restarts"] = [&](py::handle value) { told.max_restarts = value.cast<int>(); };
+  setters["max_concurrency"] = [&](py::handle value) { told.max_concurrency = value.cast<int>(); };
   setters["start_timeout"] = [&](py::handle value) { told.start_timeout = span_of(value); };
   read_options(options, setters);
   return told;
@@ -126,12 +129,14 @@ py::list node_list() {
 py::dict context_record() {
   const ContextRecord here = context();
   py::dict record;
+  record["cluster_id"] = here.cluster.hex();
   record["cluster_name"] = here.cluster_name;
   record["node_id"] = here.node.hex();
   record["worker_id"] = here.process.hex();
   record["job_id"] = here.job.hex();
   record["namespace"] = here.name_space;
   record["address"] = here.address;
+  record["remote"] = here.remote;
   record["actor_id"] = here.actor ? py::object(py::str(here.actor.hex())) : py::none();
   record["incarnation"] = here.incarnation;
   record["devices"] = py::cast(here.devices);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "python_bindings/native/errors.h"
+
 namespace rayo::python {
 namespace {
 
@@ -17,6 +19,8 @@ py::module_& serialization() {
   static auto* const module = new py::module_(py::module_::import("rayo._serialization"));  // as long as the process
   return *module;
 }
+
+constexpr std::byte kZeros[kAlignment] = {};
 
 size_t aligned(size_t at) { return (at + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -46,14 +50,22 @@ void note_inner(Encoder& out, const py::tuple& pickled) {
   }
 }
 
-void encode_pickled(Encoder& out, py::handle value) {
-  // (pickle, [buffer ...], [Ref ...], [actor id ...])
-  const py::tuple pickled = serialization().attr("dumps")(value);
-  const BufferView pickle(pickled[0]);
+// (pickle, [buffer ...], [Ref ...], [actor id ...]) of a value, its buffers held.
+struct Pickled {
+  explicit Pickled(py::handle value) : parts(serialization().attr("dumps")(value)), pickle(parts[0]) {
+    for (py::handle buffer : parts[1]) buffers.push_back(std::make_unique<BufferView>(buffer));
+  }
+  const py::tuple parts;
+  const BufferView pickle;
   std::vector<std::unique_ptr<BufferView>> buffers;
-  for (py::handle buffer : pickled[1]) buffers.push_back(std::make_unique<BufferView>(buffer));
-  note_inner(out, pickled);
+};
 
+// Appends head, table and pickle; `put` is called with the padding before each buffer and the buffer itself.
+template <class Put>
+void lay_out(Encoder& out, const Pickled& pickled, Put&& put) {
+  const BufferView& pickle = pickled.pickle;
+  const auto& buffers = pickled.buffers;
+  note_inner(out, pickled.parts);
   // Buffers are aligned from the start of the value; the string begins behind its tag (3 bytes) and its head (9).
   const size_t table = 8 + buffers.size() * 16;
   std::vector<uint64_t> places;
@@ -75,12 +87,16 @@ void encode_pickled(Encoder& out, py::handle value) {
   out.raw(places.data(), places.size() * sizeof(uint64_t));
   out.raw(pickle.data(), pickle.size());
   size_t written = table + pickle.size();
-  static constexpr std::byte kZeros[kAlignment] = {};
   for (size_t i = 0; i < buffers.size(); ++i) {
-    out.raw(kZeros, places[2 * i] - written);
-    out.raw(buffers[i]->data(), buffers[i]->size());
+    put(internal::Bytes(kZeros, places[2 * i] - written));
+    put(internal::Bytes(buffers[i]->data(), buffers[i]->size()));
     written = places[2 * i] + buffers[i]->size();
   }
+}
+
+void encode_pickled(Encoder& out, py::handle value) {
+  const Pickled pickled(value);
+  lay_out(out, pickled, [&out](internal::Bytes part) { out.raw(part.data(), part.size()); });
 }
 
 py::object decode_pickled(Decoder& in, const py::object& owner) {
@@ -140,6 +156,11 @@ py::object decode_plain(Decoder& in, const py::object& owner, int depth) {
     }
     case Major::kTag:
       if (in.take_tag(kPickleTag)) return decode_pickled(in, owner);
+      if (in.take_tag(kErrorTag)) {
+        const py::object error = take_error(in);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        throw py::error_already_set();
+      }
       in.mismatch("a value that Python knows");
     default:
       break;
@@ -173,6 +194,28 @@ bool encode_plain(Encoder& out, py::handle value) {
     return out.bytes({bytes, static_cast<size_t>(PyBytes_GET_SIZE(object))}), true;
   }
   return false;
+}
+
+Ref put_value(py::handle value) {
+  Encoder out;
+  if (encode_plain(out, value)) {
+    py::gil_scoped_release release;
+    return {internal::put_object(out)};
+  }
+  const Pickled pickled(value);
+  std::vector<internal::Bytes> parts(1);
+  lay_out(out, pickled, [&parts](internal::Bytes part) { parts.push_back(part); });
+  parts[0] = out.view();
+  internal::Backend& backend = internal::backend();
+  py::gil_scoped_release release;
+  return {internal::CountedRef(backend, backend.put(parts, out.inner_refs(), out.inner_actors()))};
+}
+
+std::chrono::nanoseconds span_of(const py::object& seconds) {
+  using std::chrono::nanoseconds;
+  if (seconds.is_none()) return nanoseconds(-1);
+  const double span = std::max(0.0, seconds.cast<double>());
+  return span > 1e9 ? nanoseconds(-1) : nanoseconds(static_cast<int64_t>(span * 1e9));
 }
 
 void encode_value(Encoder& out, py::handle value) {

@@ -10,7 +10,8 @@ namespace rayo::python {
 namespace py = pybind11;
 
 // rayo.init: joins the cluster; workers are started with `arguments` (their argv). Raises what init throws.
-void start(const std::vector<std::string>& arguments, const py::dict& options);
+// `main_thread`: this is Python's, whose waits signals end.
+void start(const std::vector<std::string>& arguments, const py::dict& options, bool main_thread);
 
 // In a process that a raylet started: never returns. A zygote forks here, with the interpreter told before and after.
 [[noreturn]] void serve(const std::vector<std::string>& arguments);

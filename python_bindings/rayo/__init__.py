@@ -37,7 +37,7 @@ from rayo._cluster import (
     nodes,
     shutdown,
 )
-from rayo._objects import ObjectRef, get, put, wait
+from rayo._objects import ObjectRef, ObjectRefGenerator, cancel, get, put, wait
 from rayo._remote import RemoteFunction, remote
 
 __version__ = "0.1.0"
@@ -46,8 +46,10 @@ __all__ = [
     "ActorClass",
     "ActorHandle",
     "ObjectRef",
+    "ObjectRefGenerator",
     "RemoteFunction",
     "available_resources",
+    "cancel",
     "cluster_resources",
     "exceptions",
     "get",
@@ -67,8 +69,8 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "util":  # its parts are imported when they are asked for
+    if name in ("util", "actor"):  # imported when they are asked for
         import importlib
 
-        return importlib.import_module("rayo.util")
+        return importlib.import_module("rayo." + name)
     raise AttributeError(f"module 'rayo' has no attribute {name!r}")

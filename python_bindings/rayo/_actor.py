@@ -1,10 +1,12 @@
 """Actors: classes made remote, their handles and methods."""
 
 import inspect
+import json
 
-from rayo import _native, _serialization
+from rayo import _concurrency, _native, _serialization
 from rayo._objects import _require_session
-from rayo._remote import Exported, native_options, split, strategy_options
+from rayo._objects import ObjectRefGenerator
+from rayo._remote import Exported, checked_returns, native_options, note_child, own_environment, split, strategy_options
 
 # Options of an actor: Ray's name -> ours; None: accepted and without effect here.
 _ACTOR_OPTIONS = {
@@ -19,16 +21,45 @@ _ACTOR_OPTIONS = {
     "max_restarts": "max_restarts",
     "max_task_retries": None,
     "max_pending_calls": None,
+    "max_concurrency": None,
+    "concurrency_groups": None,
+    "allow_out_of_order_execution": None,
+    "enable_task_events": None,
     "scheduling_strategy": None,
     "runtime_env": None,
 }
 
 
-def method(*, num_returns=1):
-    """Options of one method of an actor class: @ray.method(num_returns=2)."""
+_METHOD_OPTIONS = {
+    "num_returns": None,
+    "concurrency_group": None,
+    "name": None,
+    "max_task_retries": None,
+    "retry_exceptions": None,
+    "enable_task_events": None,
+    "_generator_backpressure_num_objects": None,
+}
+
+
+def method(*args, **kwargs):
+    """Options of one method of an actor class.
+
+        @ray.remote(concurrency_groups={"io": 2})
+        class Store:
+            @ray.method(num_returns=2)
+            def halves(self): ...
+
+            @ray.method(concurrency_group="io")
+            def fetch(self, key): ...
+    """
+    if args:
+        raise TypeError("method takes options by name: @ray.method(num_returns=2)")
+    native_options(kwargs, _METHOD_OPTIONS, "a method")
 
     def mark(function):
-        function._rayo_num_returns = num_returns
+        function._rayo_num_returns = checked_returns(kwargs.get("num_returns"), function)
+        if (group := kwargs.get("concurrency_group")) is not None:
+            function._rayo_concurrency_group = group
         return function
 
     return mark
@@ -43,6 +74,11 @@ class ActorClass:
         self._options = dict(options or {})
         self._native = native_options(self._options, _ACTOR_OPTIONS, "an actor")
         self._native.update(strategy_options(self._options.get("scheduling_strategy")))
+        self._settings, self._native["max_concurrency"] = _concurrency.settings_of(
+            cls, self._options.get("max_concurrency"), self._options.get("concurrency_groups")
+        )
+        if variables := own_environment(self._options.get("runtime_env"), "an actor"):
+            self._settings = {**(self._settings or {}), "variables": variables}
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
         self.__doc__ = cls.__doc__
@@ -55,12 +91,15 @@ class ActorClass:
     def remote(self, *args, **kwargs):
         """Makes an actor; the arguments are the constructor's."""
         _require_session()
-        actor = _native.spawn(self._exported.key(), self._class.__name__, args, kwargs, self._native)
+        key = self._exported.key()
+        if self._settings is not None:
+            key = f"{key}\n{json.dumps(self._settings)}"
+        actor = _native.spawn(key, self._class.__name__, args, kwargs, self._native)
         return ActorHandle(actor, self._class.__name__, methods_of(self._class))
 
-    def options(self, **options):
+    def options(self, **actor_options):
         """The same class with other options: Counter.options(name="hits").remote()."""
-        return ActorClass(self._class, {**self._options, **options}, self._exported)
+        return ActorClass(self._class, {**self._options, **actor_options}, self._exported)
 
     def __reduce__(self):
         return (ActorClass, (self._class, self._options))
@@ -73,8 +112,12 @@ def methods_of(cls):
         member = inspect.getattr_static(cls, name)
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
         if inspect.isroutine(function) and (not name.startswith("__") or name == "__call__"):
-            found[name] = getattr(function, "_rayo_num_returns", 1)
+            found[name] = getattr(function, "_rayo_num_returns", None) or checked_returns(None, function)
     return found
+
+
+# What every actor answers besides the methods of its class (_worker.py).
+_OWN_METHODS = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
 
 
 class ActorMethod:
@@ -84,17 +127,26 @@ class ActorMethod:
 
     def __init__(self, handle, name, num_returns):
         self._handle = handle
-        self._name = name
+        self._name = name  # "NAME", or "NAME\nGROUP" where the call names its concurrency group
         self._num_returns = num_returns
 
     def remote(self, *args, **kwargs):
         """Calls the method; calls of one process to one actor start in the order they were made."""
-        ref = _native.call(self._handle._actor, self._name, args, kwargs)
+        items = self._num_returns == "streaming"
+        ref = _native.call(self._handle._actor, self._name, args, kwargs, items)
+        note_child(ref)
+        if items:
+            return ObjectRefGenerator(ref, self._handle)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
 
-    def options(self, *, num_returns=None, **others):
-        native_options(others, {"name": None, "max_task_retries": None}, "a method")
-        return ActorMethod(self._handle, self._name, num_returns or self._num_returns)
+    def options(self, **options):
+        """The same method with other options: actor.fetch.options(concurrency_group="io").remote(key)."""
+        native_options(options, _METHOD_OPTIONS, "a method")
+        returns = options.get("num_returns")
+        name = self._name
+        if (group := options.get("concurrency_group")) is not None:
+            name = f"{name.partition(chr(10))[0]}\n{group}"
+        return ActorMethod(self._handle, name, self._num_returns if returns is None else checked_returns(returns, None))
 
     def __call__(self, *args, **kwargs):
         raise TypeError(f"{self._name} is an actor's method: call it with .{self._name}.remote(...)")
@@ -110,6 +162,8 @@ class ActorHandle:
         self._methods = methods
 
     def __getattr__(self, name):
+        if name in _OWN_METHODS:
+            return ActorMethod(self, name, 1)
         if name.startswith("_") and name != "__call__" and name not in self.__dict__.get("_methods", ()):
             raise AttributeError(name)
         methods = self._methods
@@ -138,6 +192,13 @@ class ActorHandle:
 
 def _restore(binary, class_name, methods):
     return ActorHandle(_native.Actor.adopt(binary), class_name, methods)
+
+
+def current_handle(actor_id):
+    from rayo import _worker
+
+    cls = _worker.actor_class()
+    return ActorHandle(_native.Actor.of_hex(actor_id), cls.__name__, methods_of(cls))
 
 
 def get_actor(name, namespace=None):

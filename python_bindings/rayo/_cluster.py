@@ -1,20 +1,17 @@
 """Joining a cluster, leaving it, and looking around in it."""
 
 import atexit
+import glob
 import json
 import os
 import sys
+import threading
 
 from rayo import _native
 
+_given = None  # the address that init() was called with
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
-
-# Arguments of Ray's init that have no meaning here and are taken without effect.
-_IGNORED = {
-    "include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level", "logging_format",
-    "logging_config", "log_to_driver", "object_store_memory", "num_gpus", "allow_multiple", "enable_resource_isolation",
-}
-
 
 class ClientContext:
     """What init() answers: `address_info`, and a context manager that shuts down at its end."""
@@ -35,65 +32,126 @@ class ClientContext:
         return f"ClientContext({self.address_info})"
 
 
-def init(address=None, *, num_cpus=None, resources=None, namespace=None, ignore_reinit_error=False, runtime_env=None, **others):
+def init(
+    address=None,
+    *,
+    num_cpus=None,
+    num_gpus=None,
+    resources=None,
+    labels=None,
+    object_store_memory=None,
+    local_mode=False,
+    ignore_reinit_error=False,
+    include_dashboard=None,
+    dashboard_host="127.0.0.1",
+    dashboard_port=None,
+    job_config=None,
+    configure_logging=True,
+    logging_level="info",
+    logging_format=None,
+    logging_config=None,
+    log_to_driver=None,
+    namespace=None,
+    runtime_env=None,
+    enable_resource_isolation=False,
+    cgroup_path=None,
+    system_reserved_cpu=None,
+    system_reserved_memory=None,
+    proxy_server_url=None,
+    **kwargs,
+):
     """Joins a cluster: `address` (HOST:PORT) or RAYO_ADDRESS; else the one that runs on this machine; else one of this
     program's own is started ("local" asks for that), and ends with it.
 
-    num_cpus and resources are those of a cluster of this program's own. runtime_env: env_vars, working_dir and py_modules
-    (paths that exist on the nodes).
+    num_cpus and resources are those of a cluster of this program's own. runtime_env: env_vars, working_dir (a
+    folder that workers run in a copy of, wherever they are) and py_modules (folders of packages, or modules). `namespace` is where actors' names are looked for. The other arguments are Ray's and
+    without effect.
+
+        ray.init(num_cpus=4, namespace="shop")
     """
-    for name in others:
-        if name not in _IGNORED and not name.startswith("_"):
+    global _given
+    for name in kwargs:
+        if not name.startswith("_"):
             raise TypeError(f"init has no argument {name!r}")
+    if local_mode:
+        raise ValueError("local_mode is not there: a cluster of this program's own starts in half a second")
     if _native.is_initialized():
         if ignore_reinit_error:
             return ClientContext(_address_info())
         raise RuntimeError("rayo.init was called twice: call rayo.shutdown() first, or pass ignore_reinit_error=True")
-    environment, path = _environment(runtime_env or {})
+    environment, packed = _environment(runtime_env or {})
     options = {"namespace": namespace, "num_cpus": num_cpus, "resources": resources}
+    _given = None
     if address not in (None, "auto", "local"):
-        options["address"] = address
+        options["address"] = _given = address
     before = dict(os.environ)
     os.environ.update(environment)
     # Workers find rayo where this process found it; their own path is the driver's.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.path.dirname(_HERE), before.get("PYTHONPATH", "")]))
-    os.environ["RAYO_PYTHON_PATH"] = json.dumps(path)
+    os.environ["RAYO_PYTHON_PATH"] = json.dumps([os.path.abspath(entry or os.getcwd()) for entry in sys.path])
+    os.environ["RAYO_PYTHON_PACKAGES"] = json.dumps([entry[:2] for entry in packed])
     if "RAYO_BIN" not in before and os.path.exists(os.path.join(_HERE, "bin", "rayo")):
         os.environ["RAYO_BIN"] = os.path.join(_HERE, "bin")
     try:
-        _native.init([sys.executable, "-m", "rayo._worker"], options)
+        on_main = threading.current_thread() is threading.main_thread()
+        _native.init([sys.executable, "-m", "rayo._worker"], options, on_main)
     finally:
         os.environ.clear()
         os.environ.update(before)
+    if packed:
+        from rayo import _packages
+
+        _packages.publish(packed)
     return ClientContext(_address_info())
 
 
 def _environment(runtime_env):
-    """(variables, sys.path) of the workers."""
+    """(variables, packages) of the workers."""
     known = {"env_vars", "working_dir", "py_modules"}
     unknown = set(runtime_env) - known
     if unknown:
         raise ValueError(f"runtime_env has {', '.join(sorted(unknown))}: known here are {', '.join(sorted(known))}")
-    path = [os.path.abspath(entry or os.getcwd()) for entry in sys.path]
-    for module in runtime_env.get("py_modules") or []:
-        path.insert(0, os.path.dirname(os.path.abspath(module)))
-    if runtime_env.get("working_dir"):
-        path.insert(0, os.path.abspath(runtime_env["working_dir"]))
-    return {key: str(value) for key, value in (runtime_env.get("env_vars") or {}).items()}, path
+    packed = []
+    if runtime_env.get("working_dir") or runtime_env.get("py_modules"):
+        from rayo import _packages
+
+        packed = _packages.pack(runtime_env)
+    return {key: str(value) for key, value in (runtime_env.get("env_vars") or {}).items()}, packed
 
 
-def shutdown():
-    """Leaves the cluster: the actors of this program end. A second init() works."""
+def shutdown(*, wait_for_processes=False):
+    """Leaves the cluster: the actors of this program end. A second init() works.
+
+    It always waits until the cluster knows; `wait_for_processes` is Ray's and changes nothing.
+    """
     _native.shutdown()
 
 
 def is_initialized():
+    """Whether this program has joined a cluster."""
     return _native.is_initialized()
 
 
 def _address_info():
     context = _native.context()
     return {"address": context["address"], "node_id": context["node_id"], "cluster": context["cluster_name"]}
+
+
+def head_address():
+    """Of this program's cluster, as `rayo --address` takes it; None where only the environment knows."""
+    if _given is not None:
+        return _given
+    cluster = _native.context()["cluster_id"]
+    home = os.environ.get("RAYO_HOME") or os.path.expanduser("~/.rayo")
+    for file in glob.glob(os.path.join(home, "sessions", "*.json")):
+        try:
+            with open(file) as text:
+                session = json.load(text)
+        except (OSError, ValueError):  # it ends just now
+            continue
+        if session.get("cluster") == cluster:
+            return session["address"]
+    return None
 
 
 def nodes():
@@ -130,7 +188,7 @@ def get_gpu_ids():
 
 
 class RuntimeContext:
-    """Where this code runs."""
+    """Where this code runs: ray.get_runtime_context().get_node_id()."""
 
     def __init__(self, record):
         self._record = record
@@ -147,6 +205,38 @@ class RuntimeContext:
     def get_actor_id(self):
         """None outside of an actor."""
         return self._record["actor_id"]
+
+    node_id = property(get_node_id)
+    job_id = property(get_job_id)
+    actor_id = property(get_actor_id)
+
+    def get_session_name(self):
+        return self._record["cluster_name"]
+
+    def get_node_labels(self):
+        return next((node["Labels"] for node in nodes() if node["NodeID"] == self.get_node_id()), {})
+
+    def get_accelerator_ids(self):
+        """{"GPU": [UUID, ...]} of the devices that this task or actor holds."""
+        return {"GPU": list(self._record["devices"])}
+
+    def get_resource_ids(self):
+        return self.get_accelerator_ids()
+
+    @property
+    def current_actor(self):
+        """A handle of the actor whose method this is; RuntimeError outside of one."""
+        if self._record["actor_id"] is None:
+            raise RuntimeError("this code runs in no actor")
+        from rayo._actor import current_handle
+
+        return current_handle(self._record["actor_id"])
+
+    def is_canceled(self):
+        """Whether the caller of the running task or method has cancelled it."""
+        from rayo import _worker
+
+        return _worker.is_cancelled()
 
     @property
     def namespace(self):

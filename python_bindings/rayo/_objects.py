@@ -1,6 +1,4 @@
-"""ObjectRef, get, put and wait."""
-
-import asyncio
+"""ObjectRef, get, put, wait and cancel."""
 
 from rayo import _native, _serialization
 
@@ -10,6 +8,9 @@ ObjectRef.__doc__ = """A counted reference to an immutable value of the cluster,
 
 It is an argument wherever its value would be; inside another value it arrives as a ref. `await ref` waits for the value
 in a coroutine, `ref.future()` is a concurrent.futures.Future of it. Copies are equal and hash alike.
+
+    ref = ray.put([1, 2, 3])
+    total = ray.get(ray.remote(sum).remote(ref))
 """
 
 
@@ -23,24 +24,28 @@ def _reduce(self):
 
 
 def _future(self):
-    """A concurrent.futures.Future that gets the value or the error."""
-    import concurrent.futures
-    import threading
+    """A concurrent.futures.Future that gets the value or the error.
 
-    future = concurrent.futures.Future()
+        print(ref.future().result(timeout=10))
+    """
+    from rayo import _futures
 
-    def wait_for_it():
-        try:
-            future.set_result(get(self))
-        except BaseException as error:  # whatever it is, it is the future's
-            future.set_exception(error)
+    return _futures.of_thread(self)
 
-    threading.Thread(target=wait_for_it, name="rayo-future", daemon=True).start()
-    return future
+
+def _as_future(self):
+    """An asyncio.Future of the running loop."""
+    from rayo import _futures
+
+    return _futures.of_loop(self)
 
 
 def _await(self):
-    return asyncio.wrap_future(self.future()).__await__()
+    if _native.ready(self):
+        return _native.get(self, None)
+    from rayo import _futures
+
+    return (yield from _futures.of_loop(self))
 
 
 ObjectRef.__reduce__ = _reduce
@@ -48,7 +53,140 @@ ObjectRef.__eq__ = lambda self, other: isinstance(other, ObjectRef) and self.bin
 ObjectRef.__hash__ = lambda self: hash(self.binary())
 ObjectRef.__repr__ = lambda self: f"ObjectRef({self.hex()})"
 ObjectRef.future = _future
+ObjectRef.as_future = _as_future
+ObjectRef.is_nil = lambda self: False
 ObjectRef.__await__ = _await
+
+
+class ObjectRefGenerator:
+    """What a generator task or method answers: an iterator over an ObjectRef for each item, as the items are made.
+
+        @ray.remote
+        def squares(n):
+            for i in range(n):
+                yield i * i
+
+        for ref in squares.remote(3):
+            print(ray.get(ref))         # 0, 1, 4
+
+    `async for` works too. What the generator raises is raised by get() of the last ref. The generator goes on while its
+    reader does other things, up to 1024 items ahead; it ends early when this object is dropped or cancelled.
+    """
+
+    def __init__(self, answer, actor=None):
+        self._answer = answer
+        self._actor = actor  # lives while its items are wanted
+        self._reader = None
+        self._over = False
+        self._seen = None  # a ref that next_ready() has taken
+
+    def __iter__(self):
+        return self
+
+    def __aiter__(self):
+        return self
+
+    def __next__(self):
+        ref = self._next(None)
+        if ref is None:
+            raise StopIteration
+        return ref
+
+    async def __anext__(self):
+        import asyncio
+
+        ref = await asyncio.get_running_loop().run_in_executor(None, self._next, None)
+        if ref is None:
+            raise StopAsyncIteration
+        return ref
+
+    def next_ready(self):
+        """Whether next() would answer (or stop) at once."""
+        from rayo.exceptions import GetTimeoutError
+
+        if self._seen is None and not self._over:
+            try:
+                self._seen = self._next(0)
+            except GetTimeoutError:
+                return False
+        return True
+
+    def is_finished(self):
+        """Whether all refs have been taken."""
+        return self.next_ready() and self._over and self._seen is None
+
+    def close(self):
+        """No more items are wanted: the generator ends."""
+        self._cancel(False, True)
+
+    def _next(self, timeout):
+        """A ref; None at the end; GetTimeoutError."""
+        if self._seen is not None:
+            ref, self._seen = self._seen, None
+            return ref
+        if self._over:
+            return None
+        if self._reader is None:
+            if not _native.wait([self._answer], 1, timeout)[0]:
+                return self._late(timeout)
+            try:
+                self._reader = _native.ItemReader(self._answer)
+            except Exception:  # the call has failed before its first item: so says get() of its answer
+                self._over = True
+                return self._answer
+        ref = self._reader.next(timeout)
+        if ref is False:
+            return self._late(timeout)
+        if ref is None:
+            self._over = True
+            self._actor = None
+        return ref
+
+    @staticmethod
+    def _late(timeout):
+        from rayo.exceptions import GetTimeoutError
+
+        raise GetTimeoutError(f"the next item of a generator was not there within {timeout} s")
+
+    def _cancel(self, force, recursive):
+        if self._over:
+            return
+        self._over = True
+        self._seen = None
+        if self._reader is not None:
+            self._reader.cancel()
+        elif _native.ready(self._answer):
+            _drop(self._answer)
+        else:
+            _native.cancel(self._answer, force, recursive)
+
+    def __del__(self):
+        try:
+            if not self._over and _native.is_initialized():
+                self._cancel(False, True)
+        except Exception:  # at the end of the interpreter there may be nothing left to tell
+            pass
+
+    def __reduce__(self):
+        raise TypeError("an ObjectRefGenerator stays where it was made: pass the refs that it gives")
+
+    def __repr__(self):
+        return f"ObjectRefGenerator({self._answer.hex()})"
+
+
+def _drop(answer):
+    """The items of a generator that nobody has begun to read are not wanted: it hears that once it is linked to us."""
+    import threading
+
+    def drop():
+        try:
+            reader = _native.ItemReader(answer)
+            reader.next(10.0)
+            reader.cancel()
+        except Exception:  # it has ended
+            pass
+
+    threading.Thread(target=drop, name="rayo-drop", daemon=True).start()
 
 
 def _check_ref(ref, where):
@@ -82,32 +220,76 @@ def get(object_refs, *, timeout=None):
 
 
 def put(value):
-    """Stores a value in the cluster and answers its ref. For what several calls use: it is packed and moved once."""
+    """Stores a value in the cluster and answers its ref. For what several calls use: it is packed and moved once.
+
+        weights = ray.put(numpy.zeros(10_000_000))
+        ray.get([score.remote(weights, part) for part in parts])
+    """
     _require_session()
     if isinstance(value, ObjectRef):
         raise TypeError("put of an ObjectRef: it is in the cluster already. To put a ref inside a value, put it in a list.")
     return _native.put(value)
 
 
-def wait(object_refs, *, num_returns=1, timeout=None, fetch_local=True):
+def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
     """(ready, not ready): waits until `num_returns` of the refs have a value or an error, or `timeout` seconds are over.
 
-    Both lists keep the order of `object_refs`; `ready` has at most `num_returns`. Refs must be different.
+    Both lists keep the order of `ray_waitables`; `ready` has at most `num_returns`. Refs must be different.
+
+        ready, pending = ray.wait(refs, num_returns=2, timeout=1.0)
+
+    An ObjectRefGenerator may stand among the refs: it is ready when its next ref is there.
     """
     _require_session()
-    if isinstance(object_refs, ObjectRef) or not isinstance(object_refs, (list, tuple)):
+    if isinstance(ray_waitables, ObjectRef) or not isinstance(ray_waitables, (list, tuple)):
         raise TypeError("wait takes a list of ObjectRefs")
-    for ref in object_refs:
-        _check_ref(ref, "wait")
-    if len(set(object_refs)) != len(object_refs):
+    for ref in ray_waitables:
+        if not isinstance(ref, ObjectRefGenerator):
+            _check_ref(ref, "wait")
+    if len(set(ray_waitables)) != len(ray_waitables):
         raise ValueError("wait takes each ObjectRef once")
-    if not 0 < num_returns <= len(object_refs):
-        raise ValueError(f"num_returns is {num_returns}: it must be from 1 to the number of refs, {len(object_refs)}")
-    flags = _native.wait(list(object_refs), num_returns, timeout)
+    if not 0 < num_returns <= len(ray_waitables):
+        raise ValueError(f"num_returns is {num_returns}: it must be from 1 to the number of refs, {len(ray_waitables)}")
+    if any(isinstance(ref, ObjectRefGenerator) for ref in ray_waitables):
+        flags = _wait_for_some(ray_waitables, num_returns, timeout)
+    else:
+        flags = _native.wait(list(ray_waitables), num_returns, timeout)
     ready, pending = [], []
-    for ref, is_ready in zip(object_refs, flags):
+    for ref, is_ready in zip(ray_waitables, flags):
         (ready if is_ready and len(ready) < num_returns else pending).append(ref)
     return ready, pending
+
+
+def _wait_for_some(waitables, num_returns, timeout):
+    """wait() with generators among what is waited for: nothing tells of all of them together, so they are asked."""
+    import time
+
+    end = None if timeout is None else time.monotonic() + timeout
+    refs = [ref for ref in waitables if isinstance(ref, ObjectRef)]
+    while True:
+        there = {ref for ref, yes in zip(refs, _native.wait(refs, len(refs), 0)) if yes}
+        flags = [ref in there if isinstance(ref, ObjectRef) else ref.next_ready() for ref in waitables]
+        if sum(flags) >= num_returns or (end is not None and time.monotonic() >= end):
+            return flags
+        time.sleep(0.002)
+
+
+def cancel(ray_waitable, *, force=False, recursive=True):
+    """Ends a call whose result is not wanted any more: get() of it raises TaskCancelledError.
+
+    One that has not started never will. A running task or method on its actor's main thread gets a KeyboardInterrupt, a
+    coroutine a CancelledError; a method on a thread sees get_runtime_context().is_canceled(). `force` ends the process
+    that runs a task, and for a call of an actor means nothing. `recursive`: what the call has called is cancelled too. Nothing happens where the
+    value is there. Only the process that made the call can cancel it.
+
+        ref = endless.remote()
+        ray.cancel(ref)
+    """
+    if isinstance(ray_waitable, ObjectRefGenerator):
+        ray_waitable._cancel(force, recursive)
+        return
+    _check_ref(ray_waitable, "cancel")
+    _native.cancel(ray_waitable, force, recursive)
 
 
 def _require_session():

@@ -7,7 +7,7 @@ import inspect
 import cloudpickle
 
 from rayo import _native
-from rayo._objects import _require_session
+from rayo._objects import ObjectRefGenerator, _require_session
 
 # Options of a task: Ray's name -> ours; None: accepted and without effect here.
 _TASK_OPTIONS = {
@@ -22,7 +22,32 @@ _TASK_OPTIONS = {
     "retry_exceptions": None,
     "runtime_env": None,
     "name": None,
+    "enable_task_events": None,
+    "_generator_backpressure_num_objects": None,
 }
+
+
+# Bytes up to this size stand in the cluster's table themselves; of larger ones, the id of an object that holds them does,
+# behind this mark (with which no pickle and no zip begins).
+_LARGEST_STORED = 1 << 20
+_LARGE = b"rayo object "
+
+
+def store_large(key, content):
+    """Stores bytes for this job; answers a ref that has to be kept, or None."""
+    if len(content) <= _LARGEST_STORED or _native.context()["remote"]:  # a remote driver has no arena: this refuses
+        _native.store(key, content)
+        return None
+    ref = _native.put(content)
+    _native.store(key, _LARGE + ref.binary())
+    return ref
+
+
+def load_large(key):
+    content = _native.load(key)
+    if content is not None and content.startswith(_LARGE):
+        return _native.get(_native.ObjectRef.adopt(content.removeprefix(_LARGE)), None)
+    return content
 
 
 class Exported:
@@ -33,6 +58,7 @@ class Exported:
         self._pickle = None
         self._key = None
         self._job = None
+        self._large = None  # counted as long as this may be called
 
     def key(self):
         job = _native.context()["job_id"]
@@ -46,7 +72,7 @@ class Exported:
                     _serialization._explain(self.value, error)
                     raise
                 self._key = hashlib.sha256(self._pickle).hexdigest()[:32]
-            _native.store(self._key, self._pickle)
+            self._large = store_large(self._key, self._pickle)
             self._job = job
         return self._key
 
@@ -58,14 +84,93 @@ def native_options(given, known, what):
         if name not in known:
             raise TypeError(f"{what} has no option {name!r}. Options: {', '.join(sorted(known))}")
         if known[name] is not None and value is not None:
-            options[known[name]] = value
+            options[known[name]] = _label_rules(value) if known[name] == "labels" else value
     return options
+
+
+def _label_rules(selector):
+    """{label: (values, whether it must be none of them)} of {"zone": "a", "disk": "!slow", "arch": "in(x, y)"}."""
+    rules = {}
+    for key, told in selector.items():
+        negate = told.startswith("!")
+        text = told.removeprefix("!")
+        listed = text.startswith("in(") and text.endswith(")")
+        rules[key] = ([value.strip() for value in text[3:-1].split(",")] if listed else [text], negate)
+    return rules
+
+
+def own_environment(runtime_env, what):
+    """The variables that one task or actor asks for; the rest of an environment is the job's."""
+    if not runtime_env:
+        return None
+    if others := sorted(set(runtime_env) - {"env_vars"}):
+        raise ValueError(f"runtime_env of {what}: {', '.join(others)} can be given to init() alone; env_vars here too")
+    return {name: str(value) for name, value in runtime_env["env_vars"].items()}
+
+
+class _WithVariables:
+    """A function that runs with variables of its own."""
+
+    def __init__(self, function, variables):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._variables = variables
+
+    def __call__(self, *args, **kwargs):
+        import os
+
+        before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+class _Again:
+    """A function that is called again when it raises (one of some types of) errors."""
+
+    def __init__(self, function, times, types):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._times = times
+        self._types = types
+
+    def __call__(self, *args, **kwargs):
+        left = self._times
+        while True:
+            try:
+                return self._function(*args, **kwargs)
+            except self._types:
+                if left == 0:
+                    raise
+                left -= 1
+
+
+def _wrapped(function, options):
+    """The function as workers run it: with its variables, and again after errors."""
+    again = options.get("retry_exceptions")
+    if again:
+        types = Exception if again is True else tuple(again)
+        times = options.get("max_retries")
+        function = _Again(function, 3 if times is None else times, types)
+    if variables := own_environment(options.get("runtime_env"), "a task"):
+        function = _WithVariables(function, variables)
+    return function
 
 
 def strategy_options(strategy):
     """scheduling_strategy as options of the native part."""
     if strategy is None or strategy in ("DEFAULT", "SPREAD"):
         return {}
+    if hasattr(strategy, "hard"):
+        from rayo.util.scheduling_strategies import NotIn
+
+        return {"labels": {key: (list(rule.values), isinstance(rule, NotIn)) for key, rule in strategy.hard.items()}}
     if hasattr(strategy, "node_id"):
         return {"node": strategy.node_id, "node_soft": bool(getattr(strategy, "soft", False))}
     raise TypeError(f"scheduling_strategy {strategy!r} is not known: 'DEFAULT', 'SPREAD' or NodeAffinitySchedulingStrategy")
@@ -77,9 +182,10 @@ class RemoteFunction:
     def __init__(self, function, options=None, exported=None):
         functools.update_wrapper(self, function)
         self._function = function
-        self._exported = exported or Exported(function)
         self._options = dict(options or {})
-        self._num_returns = self._options.pop("num_returns", 1) or 1
+        wrapped = _wrapped(function, self._options)
+        self._exported = Exported(wrapped) if exported is None or wrapped is not function else exported
+        self._num_returns = checked_returns(self._options.pop("num_returns", None), function)
         self._native = native_options(self._options, _TASK_OPTIONS, "a task")
         self._native.update(strategy_options(self._options.get("scheduling_strategy")))
 
@@ -90,16 +196,45 @@ class RemoteFunction:
     def remote(self, *args, **kwargs):
         """Starts the task; the arguments are the function's."""
         _require_session()
-        ref = _native.submit(self._exported.key(), args, kwargs, self._native)
+        items = self._num_returns == "streaming"
+        ref = _native.submit(self._exported.key(), args, kwargs, self._native, items)
+        note_child(ref)
+        if items:
+            return ObjectRefGenerator(ref)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
 
-    def options(self, **options):
+    def options(self, **task_options):
         """The same function with other options: f.options(num_cpus=2).remote(...)."""
-        merged = {**self._options, "num_returns": self._num_returns, **options}
-        return RemoteFunction(self._function, merged, self._exported)
+        merged = {**self._options, "num_returns": self._num_returns, **task_options}
+        plain = self._exported if self._exported.value is self._function else None
+        return RemoteFunction(self._function, merged, plain)
 
     def __reduce__(self):
         return (RemoteFunction, (self._function, {**self._options, "num_returns": self._num_returns}))
+
+
+def makes_items(function):
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def checked_returns(num_returns, function):
+    """1, a number of refs, or "streaming"; what a function answers where nothing is said."""
+    if num_returns is None:
+        return "streaming" if makes_items(function) else 1
+    if num_returns == "streaming" or (isinstance(num_returns, int) and num_returns >= 1):
+        return num_returns
+    raise ValueError(f"num_returns is {num_returns!r}: a number from 1, or 'streaming' for a generator")
+
+
+def note_child(ref):
+    """In a worker: what the running call calls is cancelled with it."""
+    if _in_worker:
+        from rayo import _worker
+
+        _worker.note_child(ref)
+
+
+_in_worker = _native.is_worker()
 
 
 def _item(values, index, count):
@@ -117,20 +252,24 @@ def split(ref, count):
     return [_native.submit(_item_exported.key(), (ref, i, count), {}, {"num_cpus": 0}) for i in range(count)]
 
 
-def remote(*args, **options):
+def remote(*args, **kwargs):
     """Makes a function a task and a class an actor class.
 
         @ray.remote
         def half(x): ...
 
+        @ray.remote
+        def squares(n):         # a generator: answers an ObjectRefGenerator
+            yield from (i * i for i in range(n))
+
         @ray.remote(num_cpus=2, max_restarts=1)
         class Counter: ...
     """
-    if len(args) == 1 and not options and callable(args[0]):
+    if len(args) == 1 and not kwargs and callable(args[0]):
         return _make_remote(args[0], {})
     if args:
         raise TypeError("remote takes options by name: @ray.remote(num_cpus=2)")
-    return lambda target: _make_remote(target, options)
+    return lambda target: _make_remote(target, kwargs)
 
 
 def _make_remote(target, options):
@@ -138,8 +277,6 @@ def _make_remote(target, options):
 
     if inspect.isclass(target):
         return ActorClass(target, options)
-    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-        raise TypeError("generator tasks come with a later version: answer a list, or put the items and answer their refs")
     if not callable(target):
         raise TypeError(f"remote makes tasks of functions and actors of classes; this is a {type(target).__name__}")
     return RemoteFunction(target, options)

@@ -49,6 +49,31 @@ class Placeholder:
         return (Placeholder, (self.index,))
 
 
+_own = {}  # type: (serializer, deserializer)
+
+
+def register_serializer(cls, *, serializer, deserializer):
+    """Objects of exactly that class travel from this process as serializer(object), and deserializer(that) is what
+    arrives. Any process reads them; each that writes them registers for itself.
+
+        register_serializer(Connection, serializer=lambda c: c.url, deserializer=Connection)
+    """
+    _own[cls] = (serializer, deserializer)
+
+
+def deregister_serializer(cls):
+    """Objects of that class are pickled again."""
+    _own.pop(cls, None)
+
+
+class _Pickler(cloudpickle.Pickler):
+    def reducer_override(self, value):
+        own = _own.get(type(value))
+        if own is not None:
+            return (own[1], (own[0](value),))
+        return super().reducer_override(value)
+
+
 def dumps(value):
     """(pickle, buffers, refs, actor ids)."""
     buffers = []
@@ -67,7 +92,8 @@ def dumps(value):
     notes = _local.notes = _Noted()
     try:
         file = io.BytesIO()
-        cloudpickle.Pickler(file, protocol=5, buffer_callback=take).dump(value)
+        pickler = _Pickler if _own else cloudpickle.Pickler
+        pickler(file, protocol=5, buffer_callback=take).dump(value)
     except Exception as error:
         _explain(value, error)
         raise

@@ -1,25 +1,51 @@
 """What runs in a worker: `python3 -m rayo._worker`, started by a raylet. The native part calls the rest."""
 
+import contextvars
 import gc
 import json
 import os
+import signal
 import sys
 
 from rayo import _native, _serialization
 
+# Items of a generator that are made ahead of its reader.
+ITEM_WINDOW = 1024
+
 _loaded = {}
+
+# The call that runs here: (its ActorCall, or None on the main thread; weak refs of what it has called).
+_current = contextvars.ContextVar("rayo_call", default=None)
 
 
 def load(key):
     """The function or class that a driver or worker of this job stored under that key."""
     if key not in _loaded:
-        pickled = _native.load(key)
+        if not _loaded:
+            _set_up()
+        from rayo import _remote
+
+        pickled = _remote.load_large(key)
         if pickled is None:
             raise LookupError(f"the function {key} is not in the cluster: its program has ended")
         import pickle
 
         _loaded[key] = pickle.loads(pickled)
     return _loaded[key]
+
+
+def _set_up():
+    """What init(runtime_env=) named, before any code of the user."""
+    wanted = json.loads(os.environ.get("RAYO_PYTHON_PACKAGES", "[]"))
+    if not wanted:
+        return
+    from rayo import _packages
+
+    folder = os.path.join(os.path.dirname(os.environ["RAYO_WORKER_SOCKET"]), "packages", "python")
+    for is_working_dir, place in _packages.unpack(folder, wanted):
+        sys.path.insert(0, place)
+        if is_working_dir:
+            os.chdir(place)
 
 
 def fill_in(packed, values):
@@ -35,24 +61,126 @@ def fill_in(packed, values):
 
 def name_of(function):
     """As a reader of an error knows it: without the functions around it."""
-    return function.__qualname__.rpartition("<locals>.")[2]
+    return getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+
+
+# ---- calls ----
+
+
+def begin_call(call):
+    """Notes what this call calls from here on; answers the notes."""
+    children = []
+    _current.set((call, children))
+    return children
+
+
+def note_child(ref):
+    """`ref` was made by the call that runs here, if one does: it is cancelled with it."""
+    current = _current.get()
+    if current is not None:
+        import weakref
+
+        current[1].append(weakref.ref(ref))
+
+
+def cancel_children(children):
+    for child in children:
+        if (ref := child()) is not None:
+            _native.cancel(ref, False, True)
+
+
+def is_cancelled():
+    current = _current.get()
+    if current is not None and current[0] is not None:
+        return current[0].cancelled
+    return _native.cancelled_here()[0]
 
 
 def run(function, args, kwargs):
+    begin_call(None)
     result = function(*args, **kwargs)
     return _finish(result) if hasattr(result, "__await__") else result
 
 
+# What every actor answers besides its own methods, as in Ray.
+_OWN = {
+    "__ray_ready__": lambda actor: True,
+    "__ray_call__": lambda actor, function, *args, **kwargs: function(actor, *args, **kwargs),
+    "__ray_terminate__": lambda actor: exit_actor(),
+}
+
+
+def call_method(actor, name, args, kwargs):
+    if name in _OWN:
+        return _OWN[name](actor, *args, **kwargs)
+    return getattr(actor, name)(*args, **kwargs)
+
+
 def run_method(actor, name, args, kwargs):
-    result = getattr(actor, name)(*args, **kwargs)
+    name = name.partition("\n")[0]
+    if _current.get() is None or _current.get()[0] is None:
+        begin_call(None)
+    result = call_method(actor, name, args, kwargs)
     return _finish(result) if hasattr(result, "__await__") else result
+
+
+def construct(name, args, kwargs):
+    """(the actor, {method: its queue}), for a name "KEY" or "KEY\\nSETTINGS"."""
+    global _actor_class
+    key, _, settings = name.partition("\n")
+    cls = _actor_class = load(key)
+    begin_call(None)
+    settings = json.loads(settings) if settings else {}
+    os.environ.update(settings.get("variables", {}))
+    if "max" not in settings:
+        return cls(*args, **kwargs), {}
+    from rayo import _concurrency
+
+    return _concurrency.start(cls, args, kwargs, settings)
+
+
+_actor_class = None
+
+
+def actor_class():
+    """Of the actor that lives in this process."""
+    return _actor_class
+
+
+def make_items(items, writer):
+    """Writes what a generator makes, until nobody reads any more."""
+    if hasattr(items, "__aiter__"):
+        items = _async_items(items)
+    try:
+        iterator = iter(items)
+    except TypeError:
+        raise TypeError(f"num_returns='streaming' wants a generator, and got a {type(items).__name__}") from None
+    for item in iterator:
+        if writer.write(item) != "taken":
+            if hasattr(iterator, "close"):
+                iterator.close()
+            return
+
+
+def _async_items(items):
+    async def step():
+        try:
+            return await anext(items), True
+        except StopAsyncIteration:
+            return None, False
+
+    while True:
+        item, more = _finish(step())
+        if not more:
+            return
+        yield item
 
 
 _event_loop = None
 
 
 def _finish(awaitable):
-    """Coroutines run to their end, on one event loop a process."""
+    """Coroutines of tasks run to their end, on one event loop a process."""
     global _event_loop
     import asyncio
 
@@ -68,11 +196,33 @@ def _finish(awaitable):
     return _event_loop.run_until_complete(wait())
 
 
+def exit_actor():
+    """Ends the actor whose method calls this, for good."""
+    actor_id = _native.context()["actor_id"]
+    if actor_id is None:
+        raise TypeError("exit_actor is for methods of actors: this code runs in none")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _native.kill_actor(_native.Actor.of_hex(actor_id))
+    os._exit(0)
+
+
+def _on_interrupt(_signum, _frame):
+    """SIGINT in a worker: the caller of the call that runs has cancelled it, or it has ended meanwhile."""
+    cancelled, recursive = _native.cancelled_here()
+    if not cancelled:
+        return
+    if recursive and (current := _current.get()) is not None:
+        cancel_children(current[1])
+    raise KeyboardInterrupt("the call was cancelled")
+
+
 def main():
     sys.stdout.reconfigure(line_buffering=True)
     path = json.loads(os.environ.get("RAYO_PYTHON_PATH", "[]"))
     sys.path[:] = path + [entry for entry in sys.path if entry not in path]
     sys.argv = [sys.argv[0]]
+    signal.signal(signal.SIGINT, _on_interrupt)
     gc.collect()
     gc.freeze()  # what is here now is shared with the zygote; a child's collector leaves it alone
     _native.serve([sys.executable, "-m", "rayo._worker"])

@@ -15,7 +15,7 @@ class RayError(Exception):
     death = None
 
     def __str__(self):
-        text = super().__str__()
+        text = Exception.__str__(self)  # not that of a user's type, which may want other arguments
         return f"{text}\ntry: {self.next_step}" if self.next_step else text
 
 
@@ -28,7 +28,7 @@ class RayTaskError(RayError):
     remote_traceback = ""
 
     def __str__(self):
-        text = super().__str__()
+        text = RayError.__str__(self)
         return f"{text}\n\n{self.remote_traceback.rstrip()}" if self.remote_traceback else text
 
 
@@ -96,6 +96,63 @@ class DeadlockError(RayError):
     """The call would wait for itself: the text names the cycle."""
 
 
+# Ray's family has more members, for causes that Rayo tells by another of its errors: scripts may name them in `except`.
+class ActorAlreadyExistsError(ValueError, RayError):
+    """Of Ray: the name of an actor is taken (here a ValueError)."""
+
+
+class ActorHandleNotFoundError(ValueError, RayError):
+    """Of Ray: a handle of an actor of another cluster."""
+
+
+class AsyncioActorExit(RayError):
+    """Of Ray: an asyncio actor was told to end."""
+
+
+class NodeDiedError(RayError):
+    """Of Ray: a node died (here the error of what it held, with `death`)."""
+
+
+class LocalRayletDiedError(RayError):
+    """Of Ray: this node's raylet died (here RaySystemError)."""
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    """Of Ray: a value could not be brought in time."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """Of Ray: a value was freed by hand."""
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    """Of Ray: a lost value could not be made again."""
+
+
+class OwnerDiedError(ObjectLostError):
+    """Of Ray: the process that made a ref died (here nothing is lost by that)."""
+
+
+class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
+    """Of Ray: a ref was counted wrongly."""
+
+
+class OutOfDiskError(RayError):
+    """Of Ray: nothing can be spilled any more."""
+
+
+class RpcError(RayError):
+    """Of Ray: the cluster cannot be reached (here RaySystemError)."""
+
+
+class UnserializableException(RayError):
+    """Of Ray: what a task raised cannot travel (here RayTaskError, with its text)."""
+
+
+class UserCodeException(RayError):
+    """Of Ray: code of the user that the cluster ran has raised."""
+
+
 # By ErrorKind of <rayo/error.h>.
 _BY_KIND = {
     0: RaySystemError,
@@ -115,6 +172,7 @@ _BY_KIND = {
 }
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+_OS_ERROR = ("errno", "strerror", "filename", "filename2")
 _duals = {}
 
 
@@ -141,8 +199,11 @@ def _task_error(text, payload):
         return cause
     if cause is not None and (dual := _dual_of(type(cause))) is not None:
         try:
-            error = BaseException.__new__(dual, *cause.args)
+            error = dual.__new__(dual, *cause.args)
             error.__dict__.update(cause.__dict__)
+            for name in _OS_ERROR:  # which are in no __dict__
+                if hasattr(cause, name):
+                    setattr(error, name, getattr(cause, name))
         except Exception:
             error = RayTaskError(text)
         else:

@@ -91,6 +91,26 @@ def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
     assert "(Talker pid=" in out + err and "good morning" in out + err
 
 
+def test_a_flood_of_output_is_cut_and_counted_and_holds_nobody_up(script):
+    begin = time.monotonic()
+    code, out, err = script("""
+        import time
+        import rayo as ray
+
+        @ray.remote
+        def flood():
+            for i in range(60_000):
+                print("line", i)
+            return "done"
+
+        print(ray.get(flood.remote()))
+        time.sleep(1.5)
+    """)
+    assert code == 0 and "done" in out, err
+    assert "left out" in out + err
+    assert len(out.splitlines()) < 50_000 and time.monotonic() - begin < 30
+
+
 def test_environment_variables_of_the_runtime_env_reach_workers_only(script):
     code, out, err = script("""
         import os
@@ -105,6 +125,40 @@ def test_environment_variables_of_the_runtime_env_reach_workers_only(script):
         print(ray.get(mode.remote()), os.environ.get("MODE"))
     """)
     assert (code, out) == (0, "fast None\n"), err
+
+
+def test_working_dir_and_py_modules_travel(script, tmp_path):
+    code, out, err = script("""
+        import os
+        import pathlib
+        import sys
+        import rayo as ray
+
+        here = pathlib.Path(sys.argv[0]).parent
+        (here / "work" / "data").mkdir(parents=True)
+        (here / "work" / "beside.py").write_text("NAME = 'beside'")
+        (here / "work" / "data" / "numbers.txt").write_text("1 2 3")
+        (here / "elsewhere" / "tools").mkdir(parents=True)
+        (here / "elsewhere" / "tools" / "__init__.py").write_text("def triple(x): return 3 * x")
+        ray.init(runtime_env={"working_dir": str(here / "work"), "py_modules": [str(here / "elsewhere" / "tools")]})
+
+        @ray.remote
+        def use():
+            import beside
+            import tools
+
+            return beside.NAME, tools.triple(2), open("data/numbers.txt").read(), os.getcwd()
+
+        name, six, numbers, folder = ray.get(use.remote())
+        print(name, six, numbers, folder != str(here / "work"), os.getcwd() == str(here))
+        ray.shutdown()
+        print(os.path.exists(folder))
+        try:
+            ray.init(runtime_env={"working_dir": str(here / "nothing")})
+        except ValueError as error:
+            print(error)
+    """)
+    assert code == 0 and out.startswith("beside 6 1 2 3 True True\nFalse\nruntime_env names"), out + err
 
 
 def test_ctrl_c_ends_a_get_at_once(script):
@@ -130,6 +184,38 @@ def test_ctrl_c_ends_a_get_at_once(script):
     out, err = process.communicate(timeout=30)
     assert "interrupted" in out, err
     assert time.monotonic() - begin < 5
+
+
+def test_a_signals_handler_runs_at_once_in_a_get(script):
+    code, out, err = script("""
+        import signal
+        import statistics
+        import time
+        import rayo as ray
+
+        class Enough(Exception):
+            pass
+
+        def on_alarm(*_):
+            raise Enough
+
+        @ray.remote
+        def sleep():
+            time.sleep(30)
+
+        ref = sleep.remote()
+        signal.signal(signal.SIGALRM, on_alarm)
+        late = []
+        for _ in range(9):
+            due = time.monotonic() + 0.1
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                ray.get(ref)
+            except Enough:
+                late.append(time.monotonic() - due)
+        print(len(late), statistics.median(late) < 0.01, late)
+    """)
+    assert code == 0 and out.startswith("9 True"), out + err
 
 
 def test_importing_is_quick(home):

@@ -1,5 +1,33 @@
-"""rayo.util: an actor pool, a queue, and strategies of placement."""
+"""rayo.util: an actor pool, a queue, a process pool, serializers of your own, and strategies of placement."""
 
+from rayo._serialization import deregister_serializer, register_serializer
 from rayo.util.actor_pool import ActorPool
 
-__all__ = ["ActorPool"]
+__all__ = ["ActorPool", "deregister_serializer", "get_node_ip_address", "list_named_actors", "register_serializer"]
+
+
+def get_node_ip_address(address=None):
+    """The address at which others reach this node."""
+    import rayo
+
+    return rayo.get_runtime_context().gcs_address.rpartition(":")[0].strip("[]")
+
+
+def list_named_actors(all_namespaces=False):
+    """Names of living actors of this program's namespace; with `all_namespaces`, [{"name", "namespace"}] of all."""
+    import rayo
+    from rayo.util import state
+
+    rows = [row for row in state.list_actors(limit=10_000) if row["name"] and row["state"] != "DEAD"]
+    if all_namespaces:
+        return [{"name": row["name"], "namespace": row["ray_namespace"]} for row in rows]
+    here = rayo.get_runtime_context().namespace
+    return [row["name"] for row in rows if row["ray_namespace"] == here]
+
+
+def __getattr__(name):
+    if name in ("multiprocessing", "queue", "scheduling_strategies", "state"):  # imported when they are asked for
+        import importlib
+
+        return importlib.import_module("rayo.util." + name)
+    raise AttributeError(f"module 'rayo.util' has no attribute {name!r}")

@@ -88,19 +88,46 @@ class Queue:
         return taken
 
     def _until(self, attempt, block, timeout, error):
+        for wait in self._waits(timeout):
+            answer = attempt()
+            if answer:
+                return answer
+            if not block or wait is None:
+                raise error()
+            time.sleep(wait)
+
+    def _waits(self, timeout):
+        """How long to wait before the next attempt; None when the time is over."""
         if timeout is not None and timeout < 0:
             raise ValueError("a timeout is not negative")
         end = None if timeout is None else time.monotonic() + timeout
         wait = self._FIRST_WAIT
         while True:
-            answer = attempt()
-            if answer:
-                return answer
-            if not block or (end is not None and time.monotonic() >= end):
-                raise error()
-            time.sleep(wait if end is None else max(0.0, min(wait, end - time.monotonic())))
+            left = None if end is None else end - time.monotonic()
+            yield wait if left is None else min(wait, left) if left > 0 else None
             wait = min(wait * 2, self._LAST_WAIT)
 
-    def shutdown(self):
-        """Ends the queue's actor."""
+    async def put_async(self, item, block=True, timeout=None):
+        """put() for coroutines."""
+        await self._until_async(lambda: self.actor.put.remote([item]), block, timeout, Full)
+
+    async def get_async(self, block=True, timeout=None):
+        """get() for coroutines."""
+        return (await self._until_async(lambda: self.actor.take.remote(1), block, timeout, Empty))[0]
+
+    async def _until_async(self, attempt, block, timeout, error):
+        import asyncio
+
+        for wait in self._waits(timeout):
+            answer = await attempt()
+            if answer:
+                return answer
+            if not block or wait is None:
+                raise error()
+            await asyncio.sleep(wait)
+
+    def shutdown(self, force=False, grace_period_s=5):
+        """Ends the queue's actor: after the calls that are under way (at most so many seconds), or with `force` at once."""
+        if not force:
+            rayo.wait([self.actor.size.remote()], timeout=grace_period_s)
         rayo.kill(self.actor)

@@ -1,6 +1,29 @@
 """Where a task or actor is to run: options(scheduling_strategy=...)."""
 
 
+class In:
+    """A label's value is one of these."""
+
+    def __init__(self, *values):
+        self.values = values
+
+
+class NotIn:
+    """A label's value is none of these."""
+
+    def __init__(self, *values):
+        self.values = values
+
+
+class NodeLabelSchedulingStrategy:
+    """On a node whose labels satisfy all of `hard`: {"zone": In("a", "b"), "disk": NotIn("slow")}."""
+
+    def __init__(self, hard, *, soft=None):
+        if soft:
+            raise ValueError("soft conditions on labels are not there: name what a node must have in `hard`")
+        self.hard = dict(hard)
+
+
 class NodeAffinitySchedulingStrategy:
     """On the node with that id; with `soft`, on another one where that node cannot hold it."""
 

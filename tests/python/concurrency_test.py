@@ -1,0 +1,482 @@
+"""Cancel, generators, asyncio and threaded actors, futures: what runs beside something else."""
+
+import asyncio
+import os
+import threading
+import time
+
+import pytest
+
+
+def until(condition, timeout=20.0):
+    """Waits for what no call tells."""
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.01)
+
+
+# ---- cancel ----
+
+
+def test_a_cancelled_task_stops_and_its_get_says_so(ray, tmp_path):
+    mark = tmp_path / "stopped"
+
+    @ray.remote
+    def endless(started):
+        open(started, "w").close()
+        try:
+            while True:
+                time.sleep(60)
+        finally:
+            mark.touch()
+
+    started = tmp_path / "started"
+    ref = endless.remote(str(started))
+    until(started.exists)
+    ray.cancel(ref)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(ref, timeout=20)
+    until(mark.exists)
+
+    @ray.remote
+    def alive():
+        return os.getpid()
+
+    assert ray.get(alive.remote(), timeout=20) > 0
+
+
+def test_a_task_that_waits_for_its_turn_never_starts(ray, tmp_path):
+    @ray.remote(num_cpus=4)
+    def hold(gate):
+        while not os.path.exists(gate):
+            time.sleep(0.01)
+
+    @ray.remote(num_cpus=4)
+    def write(path):
+        open(path, "w").close()
+
+    gate, written = str(tmp_path / "gate"), tmp_path / "written"
+    holder = hold.remote(gate)
+    waiting = write.remote(str(written))
+    ray.cancel(waiting)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(waiting, timeout=20)
+    open(gate, "w").close()
+    ray.get(holder, timeout=20)
+    assert not written.exists()
+
+
+def test_cancel_reaches_what_the_task_has_called(ray, tmp_path):
+    @ray.remote
+    def child(path):
+        open(path + ".started", "w").close()
+        try:
+            time.sleep(60)
+        finally:
+            open(path + ".stopped", "w").close()
+
+    @ray.remote
+    def parent(path):
+        return ray.get(child.remote(path))
+
+    path = str(tmp_path / "child")
+    ref = parent.remote(path)
+    until(lambda: os.path.exists(path + ".started"))
+    ray.cancel(ref)
+    until(lambda: os.path.exists(path + ".stopped"))
+
+
+def test_force_ends_the_process_of_a_task_that_does_not_listen(ray, tmp_path):
+    @ray.remote
+    def deaf(path):
+        with open(path, "w") as file:
+            file.write(str(os.getpid()))
+        while True:
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                pass
+
+    path = tmp_path / "pid"
+    ref = deaf.remote(str(path))
+    until(lambda: path.exists() and path.read_text())
+    pid = int(path.read_text())
+    ray.cancel(ref, force=True)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(ref, timeout=20)
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_cancel_ends_a_coroutine_and_not_its_actor(ray):
+    @ray.remote
+    class Sleeper:
+        def __init__(self):
+            self.cancelled = 0
+
+        async def sleep(self):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+
+        async def count(self):
+            return self.cancelled
+
+    sleeper = Sleeper.remote()
+    ref = sleeper.sleep.remote()
+    assert ray.get(sleeper.count.remote(), timeout=20) == 0  # it has started by now
+    ray.cancel(ref)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(ref, timeout=20)
+    until(lambda: ray.get(sleeper.count.remote(), timeout=20) == 1)
+
+
+def test_a_method_on_a_thread_sees_that_it_is_cancelled(ray):
+    @ray.remote(max_concurrency=2)
+    class Worker:
+        def __init__(self):
+            self.seen = False
+
+        def work(self):
+            until(ray.get_runtime_context().is_canceled)
+            self.seen = True
+
+        def has_seen(self):
+            return self.seen
+
+    worker = Worker.remote()
+    ref = worker.work.remote()
+    assert not ray.get(worker.has_seen.remote(), timeout=20)
+    ray.cancel(ref)
+    with pytest.raises(ray.exceptions.TaskCancelledError):
+        ray.get(ref, timeout=20)
+    until(lambda: ray.get(worker.has_seen.remote(), timeout=20))
+
+
+# ---- generators ----
+
+
+def test_items_of_a_generator_arrive_while_it_runs(ray, tmp_path):
+    @ray.remote
+    def count(gate):
+        yield 0
+        while not os.path.exists(gate):
+            time.sleep(0.01)
+        yield 1
+        yield {"array": bytes(300_000)}
+
+    gate = str(tmp_path / "gate")
+    items = count.remote(gate)
+    assert isinstance(items, ray.ObjectRefGenerator)
+    assert ray.get(next(items)) == 0
+    open(gate, "w").close()
+    assert ray.get(next(items)) == 1
+    assert len(ray.get(next(items))["array"]) == 300_000
+    with pytest.raises(StopIteration):
+        next(items)
+
+
+def test_what_a_generator_raises_comes_after_its_items(ray):
+    @ray.remote
+    def fails():
+        yield 1
+        raise ValueError("no more")
+
+    refs = list(fails.remote())
+    assert ray.get(refs[0]) == 1
+    with pytest.raises(ValueError, match="no more"):
+        ray.get(refs[1])
+    assert len(refs) == 2
+
+
+def test_an_item_of_a_generator_is_an_argument(ray):
+    @ray.remote
+    def numbers():
+        yield from range(5)
+
+    @ray.remote
+    def double(x):
+        return 2 * x
+
+    assert ray.get([double.remote(ref) for ref in numbers.remote()]) == [0, 2, 4, 6, 8]
+
+
+def test_a_generator_method_keeps_the_order_of_its_actor(ray):
+    @ray.remote
+    class Maker:
+        def __init__(self):
+            self.log = []
+
+        def make(self, n):
+            for i in range(n):
+                self.log.append(i)
+                yield i
+
+        def lines(self):
+            return self.log
+
+    maker = Maker.remote()
+    items = maker.make.remote(3)
+    lines = maker.lines.remote()
+    assert [ray.get(ref) for ref in items] == [0, 1, 2]
+    assert ray.get(lines) == [0, 1, 2]
+    assert [ray.get(ref) for ref in Maker.remote().make.remote(2)] == [0, 1]  # nobody else holds the handle
+
+
+def test_async_generators_run_beside_each_other(ray):
+    @ray.remote
+    class Ticker:
+        async def tick(self, n):
+            for i in range(n):
+                await asyncio.sleep(0.01)
+                yield i
+
+    ticker = Ticker.remote()
+
+    async def read():
+        async def all_of(items):
+            return [await ref async for ref in items]
+
+        return await asyncio.gather(all_of(ticker.tick.remote(3)), all_of(ticker.tick.remote(2)))
+
+    assert asyncio.run(read()) == [[0, 1, 2], [0, 1]]
+
+
+def test_a_generator_ends_when_nobody_reads_it(ray, tmp_path):
+    @ray.remote
+    def endless(path):
+        open(path + ".started", "w").close()
+        try:
+            i = 0
+            while True:
+                yield i
+                i += 1
+        finally:
+            open(path, "w").close()
+
+    one, two, three = (str(tmp_path / name) for name in ("dropped", "cancelled", "unread"))
+    items = endless.remote(one)
+    assert ray.get(next(items)) == 0
+    del items
+    items = endless.remote(two)
+    assert ray.get(next(items)) == 0
+    ray.cancel(items)
+    with pytest.raises(StopIteration):
+        next(items)
+    items = endless.remote(three)
+    until(lambda: os.path.exists(three + ".started"))
+    del items
+    for path in (one, two, three):
+        until(lambda: os.path.exists(path))
+
+
+def test_the_death_of_a_generators_worker_is_its_last_item(ray):
+    @ray.remote
+    def dies():
+        yield 1
+        time.sleep(0.2)  # so that the item is out
+        os._exit(5)
+
+    items = dies.remote()
+    assert ray.get(next(items)) == 1
+    with pytest.raises(ray.exceptions.RayError) as caught:
+        ray.get(next(items))
+    assert caught.value.death is None or caught.value.death["exit_code"] == 5
+    with pytest.raises(StopIteration):
+        next(items)
+
+
+# ---- actors that run several calls ----
+
+
+def test_coroutines_of_an_actor_wait_for_each_other(ray):
+    @ray.remote
+    class Gate:
+        def __init__(self):
+            self.event = asyncio.Event()
+
+        async def wait(self):
+            await self.event.wait()
+            return "open"
+
+        async def open(self):
+            self.event.set()
+
+    gate = Gate.remote()
+    waiting = [gate.wait.remote() for _ in range(50)]
+    ray.get(gate.open.remote(), timeout=20)
+    assert ray.get(waiting, timeout=20) == ["open"] * 50
+
+
+def test_max_concurrency_bounds_coroutines_and_threads(ray):
+    class Most:
+        def __init__(self):
+            self.now = self.most = 0
+
+        def note(self, change):
+            self.now += change
+            self.most = max(self.most, self.now)
+
+    @ray.remote
+    class Coroutines(Most):
+        async def work(self):
+            self.note(1)
+            await asyncio.sleep(0.02)
+            self.note(-1)
+
+        async def get_most(self):
+            return self.most
+
+    @ray.remote
+    class Threads(Most):
+        def work(self):
+            self.note(1)
+            time.sleep(0.02)
+            self.note(-1)
+
+        def get_most(self):
+            return self.most
+
+    for cls in (Coroutines, Threads):
+        for most in (1, 3):
+            actor = cls.options(max_concurrency=most).remote()
+            ray.get([actor.work.remote() for _ in range(9)], timeout=30)
+            assert ray.get(actor.get_most.remote()) == most, (cls, most)
+
+
+def test_an_actor_may_await_refs_and_other_actors(ray):
+    @ray.remote
+    def one():
+        return 1
+
+    @ray.remote
+    class Summer:
+        async def total(self, n):
+            return sum(await asyncio.gather(*(one.remote() for _ in range(n))))
+
+        async def through(self, other, n):
+            return await other.total.remote(n)
+
+    a, b = Summer.remote(), Summer.remote()
+    assert ray.get(a.through.remote(b, 5), timeout=30) == 5
+
+
+def test_a_concurrency_group_is_not_held_up_by_others(ray):
+    @ray.remote(concurrency_groups={"io": 2, "compute": 1})
+    class Store:
+        def __init__(self):
+            self.gate = threading.Event()
+
+        @ray.method(concurrency_group="io")
+        def wait(self):
+            return self.gate.wait(20)
+
+        @ray.method(concurrency_group="compute")
+        def open(self):
+            self.gate.set()
+            return threading.current_thread().name
+
+        def plain(self):
+            return "plain"
+
+    store = Store.remote()
+    waiting = [store.wait.remote() for _ in range(5)]
+    assert ray.get(store.plain.remote(), timeout=10) == "plain"
+    assert ray.get(store.plain.options(concurrency_group="compute").remote(), timeout=10) == "plain"
+    ray.get(store.open.remote(), timeout=10)
+    assert ray.get(waiting, timeout=20) == [True] * 5
+    with pytest.raises(ValueError, match="'disk'"):
+
+        @ray.remote
+        class Wrong:
+            @ray.method(concurrency_group="disk")
+            def read(self): ...
+
+
+def test_an_error_in_a_coroutine_is_its_callers(ray):
+    @ray.remote
+    class Fails:
+        async def fail(self):
+            await asyncio.sleep(0)
+            raise KeyError("missing")
+
+        async def ok(self):
+            return "ok"
+
+    actor = Fails.remote()
+    with pytest.raises(KeyError) as caught:
+        ray.get(actor.fail.remote(), timeout=20)
+    assert "concurrency_test.py" in str(caught.value) and "in fail" in str(caught.value)
+    assert ray.get(actor.ok.remote(), timeout=20) == "ok"
+
+
+def test_a_constructor_of_an_asyncio_actor_may_make_tasks(ray):
+    @ray.remote
+    class Beats:
+        def __init__(self):
+            self.beats = 0
+            self.task = asyncio.get_running_loop().create_task(self.beat())
+
+        async def beat(self):
+            while True:
+                self.beats += 1
+                await asyncio.sleep(0.005)
+
+        async def count(self):
+            return self.beats
+
+    beats = Beats.remote()
+    until(lambda: ray.get(beats.count.remote(), timeout=20) > 3)
+
+
+def test_exit_actor_ends_an_actor_for_good(ray):
+    @ray.remote
+    class Leaver:
+        def leave(self):
+            ray.actor.exit_actor()
+
+        def ping(self):
+            return 1
+
+    leaver = Leaver.remote()
+    assert ray.get(leaver.__ray_ready__.remote(), timeout=20)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(leaver.leave.remote(), timeout=20)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(leaver.ping.remote(), timeout=20)
+
+
+# ---- futures ----
+
+
+def test_thousands_of_awaits_need_no_thread_each(ray):
+    @ray.remote
+    class Echo:
+        def same(self, x):
+            return x
+
+    echo = Echo.remote()
+
+    async def main():
+        return await asyncio.gather(*(echo.same.remote(i) for i in range(1000)))
+
+    before = threading.active_count()
+    assert asyncio.run(main()) == list(range(1000))
+    assert threading.active_count() <= before + 1
+    futures = [echo.same.remote(i).future() for i in range(200)]
+    assert [future.result(timeout=20) for future in futures] == list(range(200))
+    assert threading.active_count() <= before + 1
+
+
+def test_an_awaited_error_is_raised(ray):
+    @ray.remote
+    def fails():
+        raise ValueError("seven")
+
+    async def main():
+        await fails.remote()
+
+    with pytest.raises(ValueError, match="seven"):
+        asyncio.run(main())
