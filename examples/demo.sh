@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# The main job on real input, told step by step: ./dev demo [cluster|serve]
+# The main job on real input, told step by step: ./dev demo [cluster|python|serve]
 # A head and two more nodes on this machine in a home of their own; leaves nothing behind.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/build/release/bin
-case "${1:-cluster}" in
-  cluster) ;;
+story=${1:-all}
+case "$story" in
+  all | cluster | python) ;;
   serve) exec "$root/examples/llm_serving/demo.sh" ;;
   *)
     echo "dev demo: no story named '$1'" >&2
-    echo "try: ./dev demo cluster|serve" >&2
+    echo "try: ./dev demo cluster|python|serve" >&2
     exit 2 ;;
 esac
 
@@ -36,6 +37,12 @@ run rayo start --address "$address" --num-cpus 2
 run rayo start --address "$address" --num-cpus 2
 run rayo status
 
+if [ "$story" != cluster ]; then
+  tell "Python over all nodes, under Ray's names (examples/python/three_nodes.py)"
+  PYTHONPATH=$root/build/release/python run /usr/bin/python3 "$root/examples/python/three_nodes.py"
+fi
+
+if [ "$story" != python ]; then
 tell "An actor that counts (examples/counter)"
 run counter
 
@@ -59,6 +66,7 @@ wait "$survivor" || true
 survivor=
 cat "$scratch/survivor.out"
 run rayo status
+fi
 
 tell "The end"
 run rayo stop
