@@ -99,7 +99,10 @@ class LlamaLanguage : public gateway::Language {
     if (format.kind == OutputFormat::Kind::kJsonSchema) asked.json_schema = format.text;
     if (format.kind == OutputFormat::Kind::kJsonObject) asked.json_schema = R"({"type":"object"})";
     Result<ChatPrompt> made = chat_.apply(asked);
-    if (!made) throw gateway::bad_request(made.problem().what, "messages", "invalid_value");
+    if (!made) {
+      if (format.kind == OutputFormat::Kind::kJsonSchema) grammar(format);  // throws where that is what is wrong
+      throw gateway::bad_request(made.problem().what, "messages", "invalid_value");
+    }
     gateway::RenderedChat rendered = {.prompt = made->text,
                                       .grammar = made->grammar,
                                       .grammar_prefix = made->grammar_prefix,
@@ -109,6 +112,7 @@ class LlamaLanguage : public gateway::Language {
                                       .stop = made->stop,
                                       .reader = {}};
     if (format.kind == OutputFormat::Kind::kGrammar) rendered.grammar = grammar(format);
+    if (format.kind == OutputFormat::Kind::kJsonSchema && !tools) try_grammar(rendered.grammar, "response_format");
     if (tools || thinks(*made)) {
       auto shared = std::make_shared<const ChatPrompt>(std::move(*made));
       rendered.reader = [shared] { return std::make_unique<ChatReader>(shared); };
@@ -121,12 +125,19 @@ class LlamaLanguage : public gateway::Language {
     if (format.kind == OutputFormat::Kind::kJsonSchema) made = schema_to_grammar(format.text);
     if (format.kind == OutputFormat::Kind::kJsonObject) made = schema_to_grammar(R"({"type":"object"})");
     if (format.kind == OutputFormat::Kind::kGrammar) made = check_grammar(format.text, *tokenizer_);
-    if (made) return *made;
     const bool own = format.kind == OutputFormat::Kind::kGrammar;
-    throw gateway::bad_request(made.problem().what, own ? "grammar" : "response_format", "invalid_value");
+    if (!made) throw gateway::bad_request(made.problem().what, own ? "grammar" : "response_format", "invalid_value");
+    if (format.kind == OutputFormat::Kind::kJsonSchema) try_grammar(*made, "response_format");
+    return *made;
   }
 
  private:
+  // One that takes too long is the client's error here, and would be everybody's wait in an engine.
+  void try_grammar(const std::string& text, const char* parameter) const {
+    if (const Result<std::string> tried = check_grammar(text, *tokenizer_); !tried)
+      throw gateway::bad_request(tried.problem().what, parameter, "invalid_value");
+  }
+
   // Whether this format has reasoning to be told apart. Where not, output needs no reader.
   static bool thinks(const ChatPrompt& prompt) {
     const std::string probe = "<think>a</think>b";

@@ -5,6 +5,7 @@
 #include <llama.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 #include "examples/llm_serving/engine/llama_log.h"
 
@@ -31,6 +32,14 @@ class CapturedErrors {
   int handle_;
 };
 
+// What a first token costs: grammars are small and explode only when they are applied.
+void use_once(llama_sampler* grammar, int32_t tokens) {
+  std::vector<llama_token_data> all;
+  for (int32_t token = 0; token < tokens; ++token) all.push_back({token, 0, 0});
+  llama_token_data_array array{all.data(), all.size(), -1, false};
+  llama_sampler_apply(grammar, &array);
+}
+
 // In the child: it may throw, or take any time.
 Result<std::string> compile(const std::string& gbnf, const llama_vocab* vocab) {
   const LlamaErrors errors;
@@ -40,6 +49,7 @@ Result<std::string> compile(const std::string& gbnf, const llama_vocab* vocab) {
     const std::string cause = printed.cause().empty() ? errors.cause() : printed.cause();
     return Problem{cause.empty() ? "it is no GBNF grammar with a rule 'root'" : cause, ""};
   }
+  if (vocab != nullptr) use_once(grammar, llama_vocab_n_tokens(vocab));
   llama_sampler_free(grammar);
   return gbnf;
 }

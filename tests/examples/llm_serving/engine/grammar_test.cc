@@ -46,6 +46,14 @@ TEST(Grammar, WhatExplodesIsAnErrorWithinTheLimit) {
   EXPECT_NE(grammar.problem().what.find("more than"), std::string::npos) << grammar.problem().what;
 }
 
+TEST(Grammar, WhatExplodesWhenItIsUsedIsAnErrorToo) {
+  std::string deep = "[a-z]{1,4000}";
+  for (int i = 0; i < 12; ++i) deep = "(" + deep + "){1,4000}";
+  const Result<std::string> result = check_grammar("root ::= " + deep, test_tokenizer());
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.problem().what.find("more than"), std::string::npos) << result.problem().what;
+}
+
 TEST(Grammar, TheLimitsOfAChild) {
   const Result<std::string> slow = run_bounded({std::chrono::milliseconds(50), 64 << 20}, []() -> Result<std::string> {
     while (true) {
