@@ -42,19 +42,27 @@ Admission Batcher::refusal(const Work& work) const {
   return {};
 }
 
-Admission Batcher::admit(Work work) {
+Admission Batcher::admit(Work work, bool ready) {
   Admission admission = refusal(work);
   if (admission.verdict != Admission::Verdict::kTaken) return admission;
-  queue_.push(work.client, work.key);
   const uint64_t key = work.key;
+  if (ready) {
+    queue_.push(work.client, key);
+  } else {
+    unready_.insert(key);
+  }
   works_.emplace(key, std::move(work));
   return admission;
+}
+
+void Batcher::ready(uint64_t key) {
+  if (unready_.erase(key) > 0) queue_.push(works_.at(key).client, key);
 }
 
 bool Batcher::cancel(uint64_t key) {
   if (auto at = find_running(key); at != running_.end()) {
     release(at);
-  } else if (!queue_.remove(key)) {
+  } else if (unready_.erase(key) == 0 && !queue_.remove(key)) {
     return false;
   }
   works_.erase(key);

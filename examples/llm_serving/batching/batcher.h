@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "examples/llm_serving/batching/cell_ledger.h"
@@ -84,7 +85,9 @@ class Batcher {
  public:
   explicit Batcher(BatchLimits limits);
 
-  Admission admit(Work work);
+  // Not `ready`: it has its place among those that wait, and may start after ready(key).
+  Admission admit(Work work, bool ready = true);
+  void ready(uint64_t key);
   // False: it is not here (any more).
   bool cancel(uint64_t key);
   Plan plan();
@@ -98,7 +101,8 @@ class Batcher {
   void finish(uint64_t key);
 
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
-  int32_t waiting() const { return static_cast<int32_t>(queue_.size()); }
+  int32_t waiting() const { return static_cast<int32_t>(queue_.size() + unready_.size()); }
+  // Nothing to compute now.
   bool idle() const { return running_.empty() && queue_.size() == 0; }
   int32_t kv_used() const { return ledger_.used(); }
   uint64_t preemptions() const { return preemptions_; }
@@ -137,6 +141,7 @@ class Batcher {
   const BatchLimits limits_;
   CellLedger ledger_;
   FairQueue queue_;
+  std::unordered_set<uint64_t> unready_;
   std::unordered_map<uint64_t, Work> works_;
   Order running_;
   std::vector<uint64_t> last_use_;  // of each sequence

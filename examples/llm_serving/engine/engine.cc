@@ -43,6 +43,7 @@ Engine::Engine(std::unique_ptr<Runner> runner, OnStep on_step)
   counters_.context_tokens = runner_->limits().context_tokens;
   counters_.kv_tokens = runner_->limits().kv_tokens;
   thread_ = std::thread([this] { serve(); });
+  grammar_thread_ = std::thread([this] { read_grammars(); });
 }
 
 Engine::~Engine() {
@@ -51,26 +52,62 @@ Engine::~Engine() {
     stopping_ = true;
   }
   work_.notify_one();
+  grammar_.notify_one();
   thread_.join();
+  grammar_thread_.join();
 }
 
 Admission Engine::submit(uint64_t gateway, Request request) {
   Work work = work_of(request);
   const std::pair name(gateway, request.id);
   const auto replayed = static_cast<int32_t>(request.replayed.size());
-  Result<LiveRequest> live = LiveRequest::make(std::move(request), tokenizer());
-  if (!live) return invalid_request(live.problem().what);
+  const bool grammar = !request.sampling.grammar.empty();
+  std::shared_ptr<LiveRequest> live;
+  if (!grammar) {
+    Result<LiveRequest> made = LiveRequest::make(std::move(request), tokenizer());
+    if (!made) return invalid_request(made.problem().what);
+    live = std::make_shared<LiveRequest>(std::move(*made));
+  }
 
   const std::lock_guard lock(mutex_);
   if (keys_.contains(name)) return invalid_request("this gateway has a request of the same number already");
   const uint64_t key = work.key = ++last_key_;
-  Admission admission = batcher_.admit(std::move(work));
+  Admission admission = batcher_.admit(std::move(work), !grammar);
   if (admission.verdict == Admission::Verdict::kFull) admission.retry_after_s = retry_after();
   if (admission.verdict != Admission::Verdict::kTaken) return admission;
-  entries_[key] = {gateway, name.second, std::make_shared<LiveRequest>(std::move(*live)), Clock::now(), replayed, -1};
+  entries_[key] = {gateway, name.second, std::move(live), Clock::now(), replayed, -1};
   keys_.emplace(name, key);
-  work_.notify_one();
+  if (grammar) {
+    unread_.push_back({key, std::move(request)});
+    grammar_.notify_one();
+  } else {
+    work_.notify_one();
+  }
   return admission;
+}
+
+// Tens of milliseconds each, a second at most: neither submit()'s thread nor the one that decodes waits for it.
+void Engine::read_grammars() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    grammar_.wait(lock, [&] { return stopping_ || !unread_.empty(); });
+    if (stopping_) return;
+    Unread next = std::move(unread_.front());
+    unread_.pop_front();
+    if (!entries_.contains(next.key)) continue;  // cancelled meanwhile
+    lock.unlock();
+    Result<LiveRequest> live = LiveRequest::make(std::move(next.request), tokenizer());
+    lock.lock();
+    const auto at = entries_.find(next.key);
+    if (at == entries_.end()) continue;
+    if (live) {
+      at->second.live = std::make_shared<LiveRequest>(std::move(*live));
+      batcher_.ready(next.key);
+    } else {
+      end(next.key, Finish::kError, live.problem().what);
+    }
+    work_.notify_one();
+  }
 }
 
 double Engine::retry_after() const {

@@ -4,14 +4,16 @@
 //   Admission admission = (*engine)->submit(gateway, request);
 //   ... on_step(gateway, step) with the request's events, from the engine's own thread ...
 //
-// It owns weights, cache and one thread that decodes; every call here returns at once and may come from any thread,
-// on_step included. A request is known by its gateway and the number that this gateway gave it. Of each request that
+// It owns weights, cache, one thread that decodes and one that reads grammars; every call here returns at once and may
+// come from any thread, on_step included. A grammar has passed check_grammar(), which bounds what it may cost; one that
+// cannot be read all the same ends its request with kError. A request is known by its gateway and the number that this gateway gave it. Of each request that
 // was taken exactly one event ends it (Event::finish); its tokens come in order, none lost and none twice.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -53,11 +55,11 @@ class Engine {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Of one request that was taken. The LiveRequest is the decoding thread's alone after submit().
+  // Of one request that was taken. The LiveRequest is the decoding thread's alone once the batcher may start it.
   struct Entry {
     uint64_t gateway = 0;
     uint64_t request = 0;
-    std::shared_ptr<LiveRequest> live;
+    std::shared_ptr<LiveRequest> live;  // null until its grammar is read
     Clock::time_point began;
     int32_t position = 0;        // tokens that were told
     int32_t cached_tokens = -1;  // -1: it has not started
@@ -67,9 +69,14 @@ class Engine {
     std::shared_ptr<LiveRequest> live;
     Event event;
   };
+  struct Unread {
+    uint64_t key = 0;
+    Request request;
+  };
 
   Engine(std::unique_ptr<Runner> runner, OnStep on_step);
   void serve();
+  void read_grammars();
   void note_starts(const Plan& plan);
   std::shared_ptr<LiveRequest> live_of(uint64_t key) const;
   std::vector<Outcome> results_of(const Plan& plan);
@@ -86,6 +93,8 @@ class Engine {
   // Guarded by mutex_, which is never held while libllama computes or on_step_ runs.
   mutable std::mutex mutex_;
   std::condition_variable work_;
+  std::condition_variable grammar_;
+  std::deque<Unread> unread_;
   Batcher batcher_;
   std::unordered_map<uint64_t, Entry> entries_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> keys_;  // (gateway, request)
@@ -97,7 +106,7 @@ class Engine {
   int failures_ = 0;         // of libllama, one after another
   bool stopping_ = false;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_, grammar_thread_;  // last: they use all of the above
 };
 
 }  // namespace serving

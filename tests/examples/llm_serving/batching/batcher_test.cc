@@ -185,6 +185,22 @@ TEST(Batcher, ThePlacesInTheQueueAreCounted) {
   EXPECT_EQ(batcher.admit(work_of(14, {1, 2}, 5)).verdict, Admission::Verdict::kTaken);
 }
 
+TEST(Batcher, OneThatIsNotReadyHoldsItsPlaceAndStartsLater) {
+  Batcher batcher(small_limits());
+  EXPECT_EQ(batcher.admit(work_of(1, tokens_from(0, 10), 5), false).verdict, Admission::Verdict::kTaken);
+  EXPECT_EQ(batcher.admit(work_of(2, tokens_from(500, 10), 5), false).verdict, Admission::Verdict::kTaken);
+  batcher.admit(work_of(3, tokens_from(700, 10), 5));
+  EXPECT_EQ(batcher.waiting(), 3);
+  EXPECT_EQ(run_all(batcher), std::vector<uint64_t>{3});
+  EXPECT_TRUE(batcher.idle()) << "the engine would turn round and round";
+  EXPECT_TRUE(batcher.cancel(2));
+  EXPECT_FALSE(batcher.cancel(2));
+  batcher.ready(2);
+  batcher.ready(1);
+  EXPECT_EQ(batcher.waiting(), 1);
+  EXPECT_EQ(run_all(batcher), std::vector<uint64_t>{1});
+}
+
 TEST(Batcher, ClientsTakeTurns) {
   BatchLimits limits = small_limits();
   limits.parallel = 1;
@@ -254,9 +270,11 @@ class Life {
     for (int step = 0; step < 120; ++step) {
       if (pick(3) == 0) arrive();
       if (pick(25) == 0) leave();
+      if (pick(10) == 0) become_ready();
       turn();
       if (testing::Test::HasFatalFailure()) return;
     }
+    become_ready();
     for (int step = 0; step < 20000 && !batcher_->idle(); ++step) {
       turn();
       if (testing::Test::HasFatalFailure()) return;
@@ -281,10 +299,17 @@ class Life {
     work.embedding = pick(8) == 0;
     work.max_output = 1 + pick(60);
     const std::vector<Token> tokens = work.tokens;
-    const Admission admission = batcher_->admit(work);
+    const bool ready = pick(6) > 0;
+    const Admission admission = batcher_->admit(work, ready);
+    if (!ready) unready_.push_back(last_key_);
     const int32_t needed = work.prompt_tokens + (work.embedding ? 0 : 1);
     ASSERT_EQ(admission.verdict == Admission::Verdict::kNeverFits, needed > limits_.context_tokens);
     if (admission.verdict == Admission::Verdict::kTaken) tokens_[last_key_] = {tokens, work.embedding};
+  }
+
+  void become_ready() {  // also those that were refused or have left: nothing happens
+    for (uint64_t key : unready_) batcher_->ready(key);
+    unready_.clear();
   }
 
   void leave() {
@@ -343,6 +368,7 @@ class Life {
   std::optional<Batcher> batcher_;
   std::optional<FakeCache> cache_;
   std::map<uint64_t, std::pair<std::vector<Token>, bool>> tokens_;
+  std::vector<uint64_t> unready_;
   uint64_t last_key_ = 0;
 };
 

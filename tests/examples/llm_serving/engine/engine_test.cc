@@ -233,14 +233,33 @@ TEST(Engine, WhatCannotBeAnsweredIsRefusedWithTheReason) {
   Request unknown = shared().request("x", 5);
   unknown.prompt.push_back(1'000'000);
   EXPECT_EQ(shared().submit(unknown).verdict, Admission::Verdict::kInvalid);
-  Request grammar = shared().request("x", 5);
-  grammar.sampling.grammar = "root ::= (";
-  EXPECT_EQ(shared().submit(grammar).verdict, Admission::Verdict::kInvalid);
   Request twice = shared().request("Tell me a very long story.", 500);
   EXPECT_EQ(shared().submit(twice).verdict, Admission::Verdict::kTaken);
   EXPECT_EQ(shared().submit(twice).verdict, Admission::Verdict::kInvalid);
   shared().engine().cancel(EngineHarness::kGateway, twice.id);
   shared().wait(twice.id);
+}
+
+TEST(Engine, AGrammarIsReadAfterTheRequestWasTaken) {
+  Request wrong = shared().request("x", 5);
+  wrong.sampling.grammar = "root ::= (";
+  const Answer refused = shared().run(wrong);
+  EXPECT_EQ(refused.finish, Finish::kError);
+  EXPECT_NE(refused.error.find("the grammar cannot be read"), std::string::npos) << refused.error;
+  // Two that take a while to read: neither is waited for where one leaves at once, and its neighbours go on.
+  std::string slow = "root ::= (\"none\"";
+  for (int i = 0; i < 40; ++i) slow += " | \"word" + std::to_string(i) + "\"";
+  slow += ") [a-z0-9 ]*";
+  Request leaves = shared().request("x", 5), stays = shared().request("Once upon", 5),
+          plain = shared().request("Hi", 5);
+  leaves.sampling.grammar = stays.sampling.grammar = slow;
+  EXPECT_EQ(shared().submit(stays).verdict, Admission::Verdict::kTaken);
+  EXPECT_EQ(shared().submit(leaves).verdict, Admission::Verdict::kTaken);
+  shared().engine().cancel(EngineHarness::kGateway, leaves.id);
+  EXPECT_EQ(shared().wait(leaves.id).finish, Finish::kCancelled);
+  EXPECT_EQ(shared().run(plain).tokens.size(), 5u);
+  EXPECT_EQ(shared().wait(stays.id).error, "");
+  EXPECT_EQ(shared().engine().status().waiting, 0);
 }
 
 TEST(Engine, ALongPromptStallsTheOthersByNoMoreThanAChunk) {
