@@ -121,7 +121,7 @@ struct EngineOptions {
   std::string model_path;      // GGUF; with -00001-of-N parts, the first
   int32_t max_context = 0;     // tokens of one request; 0: what the model was trained for
   int32_t parallel = 8;        // requests that decode together
-  int32_t kv_tokens = 0;       // 0: parallel * max_context, cut to the memory that is free
+  int32_t kv_tokens = 0;       // 0: max_context, or 1,024 for each of `parallel`, within the memory that is free
   int32_t threads = 0;         // 0: the node's free CPUs
   int32_t chunk_tokens = 256;  // of a prompt between two steps of the others
   int32_t queue_limit = 256;   // requests that wait; beyond: kFull
