@@ -103,12 +103,12 @@ Plan Batcher::plan() {
   plan.changes.swap(owed_);
   start_waiting(plan);
   // Embeddings have steps of their own, in turn with the others'.
-  if (has_pending(true) && (!embedded_last_ || !has_pending(false))) add_chunks(true, limits_.embed_tokens, plan);
+  if (has_pending(true) && (!embedded_last_ || !has_pending(false))) add_chunks(true, plan);
   plan.embedding = !plan.pieces.empty();
   embedded_last_ = plan.embedding;
   if (!plan.embedding) {
     add_decoding(plan);
-    add_chunks(false, limits_.chunk_tokens, plan);
+    add_chunks(false, plan);
   }
   return plan;
 }
@@ -238,15 +238,26 @@ void Batcher::add_decoding(Plan& plan) {
   }
 }
 
-void Batcher::add_chunks(bool embedding, int32_t budget, Plan& plan) {
+bool Batcher::is_exact(const Running& running) const {
+  return ledger_.length(running.sequence) < limits_.exact_context;
+}
+
+void Batcher::add_chunks(bool embedding, Plan& plan) {
   std::vector<uint64_t> orders;
   for (const auto& [order, running] : running_) {
     const int32_t least = embedding ? 1 : 2;  // one token is a decoding request's
     if (works_.at(running.key).embedding == embedding && pending(running) >= least) orders.push_back(order);
   }
+  if (orders.empty()) return;
+  const bool exact = !embedding && is_exact(running_.at(orders.front()));  // the oldest one's kind is the step's
+  const auto decoding = static_cast<int32_t>(plan.pieces.size());
+  int32_t budget = embedding ? limits_.embed_tokens : limits_.chunk_tokens;
+  if (exact) budget = std::min(budget, std::max(1, limits_.exact_rows - decoding));
   for (uint64_t order : orders) {
     if (budget == 0 || !running_.contains(order)) return;
-    const int32_t wanted = std::min(budget, pending(running_.at(order)));
+    const Running& running = running_.at(order);
+    if (!embedding && is_exact(running) != exact) continue;
+    const int32_t wanted = std::min(budget, pending(running));
     if (!make_room(wanted, plan) && ledger_.free() == 0) {
       if (!plan.pieces.empty()) return;  // others advance, and give cells back at their end
       while (running_.contains(order) && !make_room(1, plan)) preempt_youngest(plan);

@@ -7,6 +7,7 @@
 //
 // A request enters and leaves at a token's border. Each step holds one token of every request that decodes, and of the
 // prompts together at most one chunk, oldest request first: so no decoding request ever waits longer than one chunk.
+// Chunks of short contexts are so small that their step is computed bit by bit like a step of single tokens (exact_rows).
 // A prompt begins with the longest prefix that any sequence in the cache has, and waits for a prompt under way that
 // will hold more of it. Where the cache is full, idle sequences go first, the least recently used before others; then
 // the youngest request goes back to the head of the queue with all its tokens, to be computed again.
@@ -35,6 +36,11 @@ struct BatchLimits {
   int32_t parallel = 1;   // requests that run together
   int32_t sequences = 1;  // >= parallel: the others keep what finished requests computed
   int32_t chunk_tokens = 256;
+  // A step of more tokens is computed by other kernels, which round otherwise and pay only in a long context: a prompt's
+  // first exact_context tokens come in steps of no more. So they, and a request that is computed again from its prompt
+  // and its tokens so far, do not depend on who else is in the step.
+  int32_t exact_rows = 63;
+  int32_t exact_context = 512;
   int32_t embed_tokens = 32;  // of one step for embeddings: each of its tokens is an output
   int32_t queue_limit = 256;
   bool share_prefixes = true;  // false where the model's state cannot be cut (recurrent models)
@@ -130,7 +136,8 @@ class Batcher {
   int32_t least_recent_idle(int32_t except) const;
   void preempt_youngest(Plan& plan);
   void add_decoding(Plan& plan);
-  void add_chunks(bool embedding, int32_t budget, Plan& plan);
+  void add_chunks(bool embedding, Plan& plan);
+  bool is_exact(const Running& running) const;
   void take_back(const Plan& plan);
   void add_piece(const Running& running, int32_t count, Plan& plan);
   int32_t pending(const Running& running) const;

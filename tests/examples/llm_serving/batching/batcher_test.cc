@@ -121,6 +121,30 @@ TEST(Batcher, APromptComesInChunksAndDecodingGoesOnMeanwhile) {
   EXPECT_TRUE(last.pieces[1].wants_output);
 }
 
+TEST(Batcher, AShortContextIsComputedInSmallStepsAndTheRestOfALongOneInWholeChunks) {
+  BatchLimits limits = small_limits();
+  limits.exact_rows = 20;
+  limits.exact_context = 50;
+  Batcher batcher(limits);
+  batcher.admit(work_of(1, tokens_from(0, 4), 100));
+  for (const Piece& piece : batcher.plan().pieces) batcher.produced(piece.key, 7);
+  batcher.admit(work_of(2, tokens_from(500, 120), 10));
+  batcher.admit(work_of(3, tokens_from(800, 30), 10));
+  std::vector<size_t> rows;
+  std::vector<bool> third;
+  while (batcher.running() < 3 || rows.size() < 6) {
+    const Plan plan = batcher.plan();
+    size_t count = 0;
+    for (const Piece& piece : plan.pieces) count += piece.tokens.size();
+    rows.push_back(count);
+    third.push_back(plan.pieces.size() > 2);
+    batcher.produced(1, 7);
+  }
+  // 57 tokens of the second in exact steps (19 beside the one that decodes); then its rest in chunks of 32, alone.
+  EXPECT_EQ(rows, (std::vector<size_t>{20, 20, 20, 33, 32, 20}));
+  EXPECT_EQ(third, (std::vector<bool>{false, false, false, false, false, false}));
+}
+
 TEST(Batcher, ASystemPromptIsComputedOnceForAll) {
   Batcher batcher(small_limits());
   for (uint64_t key = 1; key <= 3; ++key) {
@@ -261,6 +285,8 @@ class Life {
     limits_.parallel = 1 + pick(5);
     limits_.sequences = limits_.parallel + pick(4);
     limits_.chunk_tokens = 4 + pick(40);
+    limits_.exact_rows = 2 + pick(40);
+    limits_.exact_context = pick(100);
     limits_.share_prefixes = pick(5) > 0;
     batcher_.emplace(limits_);
     cache_.emplace(limits_);

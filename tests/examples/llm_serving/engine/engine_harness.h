@@ -36,6 +36,25 @@ struct Answer {
   std::vector<double> leads;
 };
 
+// How texts are compared: they may part from the first place on where the reference's two best candidates are closer than
+// this. What moves a candidate by more, and where: docs/decisions/0004-what-a-text-depends-on.md.
+constexpr double kNearTie = 0.05;
+
+// True: they part at or behind such a place.
+inline bool expect_same(const std::vector<Token>& got, const Answer& reference, size_t offset = 0,
+                        const std::string& what = "") {
+  bool near_tie = false;
+  for (size_t i = 0; i + offset < reference.tokens.size(); ++i) {
+    const double lead = reference.leads.at(i + offset);
+    near_tie |= lead < kNearTie;
+    if (i < got.size() && got[i] == reference.tokens[i + offset]) continue;
+    EXPECT_TRUE(near_tie) << what << ": token " << i + offset << " differs, and the reference leads by " << lead;
+    return true;
+  }
+  EXPECT_EQ(got.size() + offset, reference.tokens.size()) << what;
+  return false;
+}
+
 class EngineHarness {
  public:
   static constexpr uint64_t kGateway = 1;

@@ -14,10 +14,6 @@
 namespace serving {
 namespace {
 
-// Batch shapes move the logits a little (flash attention sums a single token's values in F16, several tokens' in F32: up to
-// 0.13 was seen here); two candidates closer than this may change places.
-constexpr double kNearTie = 0.25;
-
 const std::vector<std::string>& prompts() {
   static const std::vector<std::string> all = {"The capital of France is",
                                                "Once upon a time there was a little fox who",
@@ -44,40 +40,28 @@ EngineHarness& shared() {
   return harness;
 }
 
-// The same tokens up to the first place where the reference itself was all but undecided. True: such a place was met.
-bool expect_same(const std::vector<Token>& got, const Answer& reference, size_t offset = 0) {
-  for (size_t i = 0; i + offset < reference.tokens.size(); ++i) {
-    if (reference.leads.at(i + offset) < kNearTie) return true;
-    if (i >= got.size() || got[i] != reference.tokens[i + offset]) {
-      ADD_FAILURE() << "token " << i + offset << " differs, and the reference leads by " << reference.leads[i + offset];
-      return false;
-    }
-  }
-  EXPECT_EQ(got.size() + offset, reference.tokens.size());
-  return false;
-}
-
 Request with_leads(Request request) {
   request.sampling.logprobs = request.sampling.temperature > 0 ? 20 : 2;
   return request;
 }
 
 TEST(Engine, ATextDoesNotDependOnItsNeighbours) {
+  EngineHarness first(small_options()), second(small_options());
   std::vector<Answer> alone;
-  for (const std::string& prompt : prompts()) alone.push_back(shared().run(with_leads(shared().request(prompt, 24))));
+  for (const std::string& prompt : prompts()) alone.push_back(first.run(with_leads(first.request(prompt, 24))));
   std::vector<uint64_t> ids;
   for (const std::string& prompt : prompts()) {
-    const Request request = with_leads(shared().request(prompt, 24));
+    const Request request = with_leads(second.request(prompt, 24));
     ids.push_back(request.id);
-    ASSERT_EQ(shared().submit(request).verdict, Admission::Verdict::kTaken);
+    ASSERT_EQ(second.submit(request).verdict, Admission::Verdict::kTaken);
   }
   int ties = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
-    const Answer answer = shared().wait(ids[i]);
+    const Answer answer = second.wait(ids[i]);
     EXPECT_EQ(answer.finish, alone[i].finish);
-    ties += expect_same(answer.tokens, alone[i]);
+    ties += expect_same(answer.tokens, alone[i], 0, prompts()[i]);
   }
-  std::printf("%d of %zu reach a near tie\n", ties, ids.size());
+  std::printf("%d of %zu part at a near tie\n", ties, ids.size());
   EXPECT_TRUE(alone[0].text.find("Paris") != std::string::npos) << alone[0].text;
 }
 
@@ -90,9 +74,11 @@ TEST(Engine, ThePiecesOfTheTextAreTheTokensText) {
 
 class EngineReplay : public testing::TestWithParam<int> {};
 
-// As if the engine had died after `cut` tokens: the rest of the text is the same, and no piece comes twice.
+// As if the engine had died after `cut` tokens: another one computes prompt and tokens anew, the rest of the text is the
+// same, and no piece comes twice.
 TEST_P(EngineReplay, GoesOnWithTheSameText) {
-  Request request = shared().request("Write a haiku about the sea.\n", 24);
+  EngineHarness dies(small_options());
+  Request request = dies.request("Write a haiku about the sea.\n", 24);
   switch (GetParam()) {
     case 0:
       break;
@@ -114,16 +100,16 @@ TEST_P(EngineReplay, GoesOnWithTheSameText) {
       request.stop = {"the w", "zzz"};
       break;
   }
-  const Answer whole = shared().run(with_leads(request));
+  const Answer whole = dies.run(with_leads(request));
   ASSERT_FALSE(whole.tokens.empty());
   for (size_t cut : {size_t{1}, whole.tokens.size() / 2, whole.tokens.size() - 1}) {
     if (cut == 0 || cut >= whole.tokens.size()) continue;
+    EngineHarness lives(small_options());
     Request again = request;
-    again.id = shared().request("", 0).id;
     again.replayed.assign(whole.tokens.begin(), whole.tokens.begin() + static_cast<ptrdiff_t>(cut));
     std::string shown;
     for (size_t i = 0; i < cut; ++i) shown += whole.events[i].text;
-    const Answer rest = shared().run(again);
+    const Answer rest = lives.run(again);
     if (expect_same(rest.tokens, whole, cut)) continue;  // from a near tie on it may be another story
     EXPECT_EQ(shown + rest.text, whole.text) << "cut at " << cut;
     EXPECT_EQ(rest.finish, whole.finish);
@@ -292,18 +278,20 @@ TEST(Engine, AFullCacheCostsTimeAndNoAnswer) {
   options.kv_tokens = 256;
   options.parallel = 6;
   EngineHarness tight(options);
+  // Texts of which the model is sure: what gave way is computed again in other places of the cache, which moves logits.
+  const std::vector<std::string> sure = {"1, 2, 3, 4, 5, 6, 7,", "2, 4, 6, 8, 10,", "10, 20, 30, 40, 50,"};
   std::vector<Answer> alone;
   std::vector<uint64_t> ids;
-  for (size_t i = 0; i < 6; ++i) alone.push_back(tight.run(with_leads(tight.request(prompts()[i], 60))));
+  for (const std::string& prompt : sure) alone.push_back(tight.run(with_leads(tight.request(prompt, 60))));
   for (size_t i = 0; i < 6; ++i) {
-    const Request request = with_leads(tight.request(prompts()[i], 60));
+    const Request request = with_leads(tight.request(sure[i % sure.size()], 60));
     ids.push_back(request.id);
     ASSERT_EQ(tight.submit(request).verdict, Admission::Verdict::kTaken);
   }
-  for (size_t i = 0; i < 6; ++i) {
+  for (size_t i = 0; i < ids.size(); ++i) {
     const Answer answer = tight.wait(ids[i]);
     EXPECT_EQ(answer.error, "");
-    expect_same(answer.tokens, alone[i]);
+    EXPECT_FALSE(expect_same(answer.tokens, alone[i % sure.size()], 0, sure[i % sure.size()]));
   }
   EXPECT_GT(tight.engine().status().preemptions, 0u);
   EXPECT_LE(tight.engine().status().kv_used_tokens, 256);
