@@ -20,7 +20,7 @@ void write_all(int fd, const std::string& text) {
 }
 }  // namespace
 
-LogPrinter::~LogPrinter() {
+void LogPrinter::end() {
   {
     std::lock_guard hold(mutex_);
     ending_ = true;
@@ -30,18 +30,33 @@ LogPrinter::~LogPrinter() {
 }
 
 void LogPrinter::print(const proto::LogLines& lines) {
+  std::lock_guard hold(mutex_);
+  const base::TimePoint now = base::system_clock().now();
   std::string text;
   const std::string prefix = base::cat("(", lines.source(), " pid=", lines.pid(), ", node=", lines.node(), ") ");
-  for (const std::string& line : lines.lines()) base::append(text, base::cat(prefix, line, "\n"));
+  for (const std::string& whole : lines.lines()) {
+    const std::string line(last_state(whole));
+    if (folder_.take({lines.source(), line, lines.error()}, lines.pid(), now))
+      base::append(text, base::cat(prefix, line, "\n"));
+  }
   if (lines.dropped() > 0)
     base::append(text, base::cat(prefix, "... ", lines.dropped(), " lines more were left out\n"));
   add(lines.error(), text);
 }
 
-void LogPrinter::print(const proto::Notice& notice) { add(true, base::cat("rayo: ", notice.text(), "\n")); }
+void LogPrinter::print(const proto::Notice& notice) {
+  std::lock_guard hold(mutex_);
+  add(true, base::cat("rayo: ", notice.text(), "\n"));
+}
+
+void LogPrinter::add_folded(base::TimePoint now) {
+  for (const LineFolder::Folded& folded : folder_.due(now))
+    base::append(pending_[folded.line.error],
+                 base::cat("(", folded.line.source, ") ", folded.line.text, " [", folded.times, " more said so]\n"));
+}
 
 void LogPrinter::add(bool error, const std::string& text) {
-  std::lock_guard hold(mutex_);
+  if (ending_) return;
   if (pending_[error].size() + text.size() > kPending) {
     dropped_ += static_cast<int64_t>(text.size());
     return;
@@ -60,7 +75,13 @@ void LogPrinter::add(bool error, const std::string& text) {
 void LogPrinter::run() {
   std::unique_lock hold(mutex_);
   while (true) {
-    changed_.wait(hold, [this] { return ending_ || !pending_[0].empty() || !pending_[1].empty(); });
+    add_folded(ending_ ? base::kForever : base::system_clock().now());
+    if (!ending_ && pending_[0].empty() && pending_[1].empty()) {
+      const base::TimePoint next = folder_.next_due();
+      next == base::kForever ? changed_.wait(hold)
+                             : static_cast<void>(changed_.wait_for(hold, next - base::system_clock().now()));
+      continue;
+    }
     std::string out = std::exchange(pending_[0], {});
     std::string error = std::exchange(pending_[1], {});
     if (const int64_t dropped = std::exchange(dropped_, 0); dropped > 0)

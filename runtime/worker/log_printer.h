@@ -1,4 +1,5 @@
-// Prints what workers wrote on the driver's own stdout and stderr: "(Counter pid=4711, node=alpha) text". On a thread
+// Prints what workers wrote on the driver's own stdout and stderr: "(Counter pid=4711, node=alpha) text", what several
+// say alike once (line_folder.h). On a thread
 // of its own, since a terminal may be slow and the baton is held where the lines arrive. At most kPending bytes wait;
 // more is dropped and said.
 #pragma once
@@ -9,13 +10,17 @@
 #include <thread>
 
 #include "runtime/proto/worker.pb.h"
+#include "runtime/worker/line_folder.h"
 
 namespace rayo::worker {
 
 class LogPrinter {
  public:
   LogPrinter() = default;
-  ~LogPrinter();  // prints what waits
+  ~LogPrinter() { end(); }
+
+  // Prints what waits; what comes later is dropped.
+  void end();
 
   void print(const proto::LogLines& lines);
   void print(const proto::Notice& notice);
@@ -23,11 +28,14 @@ class LogPrinter {
  private:
   static constexpr size_t kPending = 4u << 20;
 
+  // Under the mutex.
   void add(bool error, const std::string& text);
+  void add_folded(base::TimePoint now);
   void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  LineFolder folder_;
   std::string pending_[2];  // stdout, stderr
   int64_t dropped_ = 0;
   bool ending_ = false;

@@ -92,6 +92,12 @@ class Driver final : public Process {
   internal::Backend& backend() override { return parts_.backend; }
 
   void shutdown() override {
+    say_goodbye();
+    printer_.end();
+  }
+
+ private:
+  void say_goodbye() {
     std::lock_guard hold(parts_.traffic.engine().baton());
     if (std::exchange(ended_, true)) return;
     proto::ToRaylet message;
@@ -100,8 +106,6 @@ class Driver final : public Process {
     (void)parts_.traffic.raylet().ask(message, kGoodbye);
     parts_.backend.close();
   }
-
- private:
   ProcessEvents events() {
     return {.on_log_lines = [this](const proto::LogLines& lines) { printer_.print(lines); },
             .on_notice = [this](const proto::Notice& notice) { printer_.print(notice); }};
