@@ -61,9 +61,9 @@ def main():
     ray.init()
     print(f"{len(ray.nodes())} nodes, {ray.cluster_resources()['CPU']:g} CPUs")
 
-    counted = ray.get([inside.remote(200_000, seed) for seed in range(24)])
+    counted = ray.get([inside.remote(500_000, seed) for seed in range(48)])
     nodes = collections.Counter(node[:8] for _, node in counted)
-    print(f"pi is about {4 * sum(hits for hits, _ in counted) / (24 * 200_000):.3f}; counted on {dict(nodes)}")
+    print(f"pi is about {4 * sum(hits for hits, _ in counted) / (48 * 500_000):.3f}; counted on {dict(nodes)}")
 
     landscape = ray.put(numpy.random.default_rng(7).random(1_000_000))
     scores = Scores.remote()

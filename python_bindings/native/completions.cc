@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "python_bindings/native/signals.h"
 #include "runtime/base/fd.h"
 
 namespace rayo::python {
@@ -86,9 +87,10 @@ py::list Completions::take() {
   return list;
 }
 
+bool Completions::any_watched() { return watched().count.load() != 0; }
+
 py::list Completions::wait() {
-  {
-    py::gil_scoped_release release;
+  without_gil([this] {
     if (watched().count.load() == 0 && !state_->any()) {
       std::unique_lock hold(watched().mutex);
       watched().some.wait(hold, [this] { return watched().count.load() != 0 || state_->any(); });
@@ -96,8 +98,13 @@ py::list Completions::wait() {
     const auto enough = [](void* context) {
       return static_cast<State*>(context)->any() || watched().count.load() == 0;
     };
-    internal::backend().wait_for(enough, state_.get(), std::chrono::nanoseconds(-1));
-  }
+    try {
+      internal::backend().wait_for(enough, state_.get(), std::chrono::nanoseconds(-1));
+    } catch (...) {  // the session has ended: of what was watched nothing will be told
+      watched().count.store(0);
+      throw;
+    }
+  });
   return take();
 }
 

@@ -21,6 +21,8 @@ class Completions {
   py::list take();
   // The futures' thread: waits until there are some, of this object; empty where there may be none for now.
   py::list wait();
+  // Whether a ref is watched anywhere in this process and not there yet.
+  static bool any_watched();
 
  private:
   struct State;

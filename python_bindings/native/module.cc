@@ -243,7 +243,8 @@ void define_calls(py::module_& module) {
       .def("fileno", &Completions::fd)
       .def("watch", &Completions::watch)
       .def("take", &Completions::take)
-      .def("wait", &Completions::wait);
+      .def("wait", &Completions::wait)
+      .def_static("any_watched", &Completions::any_watched);
 }
 
 }  // namespace

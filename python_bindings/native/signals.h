@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <pybind11/pybind11.h>
 
 #include <rayo/internal/backend.h>
@@ -14,6 +15,21 @@ namespace py = pybind11;
 
 // Waits of this thread are ended by signals from now on: it is Python's main thread.
 void hear_signals(internal::Backend& backend);
+
+// Runs `code`, which may take long, without the GIL. At the interpreter's end PyEval_RestoreThread ends the thread by
+// unwinding it, and nothing else may be unwinding it then: what `code` throws is kept until after it.
+template <class Code>
+void without_gil(Code&& code) {
+  std::exception_ptr thrown;
+  PyThreadState* const state = PyEval_SaveThread();
+  try {
+    code();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  PyEval_RestoreThread(state);
+  if (thrown) std::rethrow_exception(thrown);
+}
 
 // Runs `step(timeout)` without the GIL until it answers true or the time is over (negative: no end): false. Raises what
 // a signal handler raises.
@@ -43,10 +59,7 @@ bool wait_for(std::chrono::nanoseconds timeout, Step&& step) {
       span = longest.count() < 0 ? left : std::min(left, longest);
     }
     bool done = false;
-    {
-      py::gil_scoped_release release;
-      done = step(span);
-    }
+    without_gil([&] { done = step(span); });
     if (done) return true;
     if (!endless && internal::Clock::now() >= end) return signals::begin_wait(), false;
     signals::catch_handlers();

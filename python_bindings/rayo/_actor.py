@@ -65,6 +65,10 @@ def method(*args, **kwargs):
     return mark
 
 
+# Where the methods of a named actor are looked up: some answer several values, or items.
+_METHODS = "methods "
+
+
 class ActorClass:
     """A class whose instances are actors: C.remote(...) makes one and answers its ActorHandle."""
 
@@ -95,7 +99,10 @@ class ActorClass:
         if self._settings is not None:
             key = f"{key}\n{json.dumps(self._settings)}"
         actor = _native.spawn(key, self._class.__name__, args, kwargs, self._native)
-        return ActorHandle(actor, self._class.__name__, methods_of(self._class))
+        methods = methods_of(self._class)
+        if self._options.get("name") and any(returns != 1 for returns in methods.values()):
+            _native.store(_METHODS + actor.hex(), json.dumps(methods).encode())
+        return ActorHandle(actor, self._class.__name__, methods)
 
     def options(self, **actor_options):
         """The same class with other options: Counter.options(name="hits").remote()."""
@@ -205,7 +212,8 @@ def get_actor(name, namespace=None):
     """The living actor of that name; ValueError where there is none."""
     _require_session()
     actor, class_name = _native.find_actor(name, namespace or "")
-    return ActorHandle(actor, class_name, {})
+    methods = _native.load(_METHODS + actor.hex())  # of this job's actors; None: all of them answer one value
+    return ActorHandle(actor, class_name, json.loads(methods) if methods else {})
 
 
 def kill(actor, *, no_restart=True):

@@ -9,6 +9,9 @@ import threading
 
 from rayo import _native
 
+# Pickled code is for one minor version.
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+
 _given = None  # the address that init() was called with
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -89,6 +92,7 @@ def init(
     # Workers find rayo where this process found it; their own path is the driver's.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.path.dirname(_HERE), before.get("PYTHONPATH", "")]))
     os.environ["RAYO_PYTHON_PATH"] = json.dumps([os.path.abspath(entry or os.getcwd()) for entry in sys.path])
+    os.environ["RAYO_PYTHON_VERSION"] = _VERSION
     os.environ["RAYO_PYTHON_PACKAGES"] = json.dumps([entry[:2] for entry in packed])
     if "RAYO_BIN" not in before and os.path.exists(os.path.join(_HERE, "bin", "rayo")):
         os.environ["RAYO_BIN"] = os.path.join(_HERE, "bin")
@@ -124,7 +128,11 @@ def shutdown(*, wait_for_processes=False):
 
     It always waits until the cluster knows; `wait_for_processes` is Ray's and changes nothing.
     """
-    _native.shutdown()
+    futures = sys.modules.get("rayo._futures")
+    if futures is None or not _native.is_initialized():
+        _native.shutdown()
+    else:
+        futures.thread().leave(_native.shutdown)
 
 
 def is_initialized():
@@ -259,4 +267,4 @@ def get_runtime_context():
     return RuntimeContext(_native.context())
 
 
-atexit.register(_native.shutdown)
+atexit.register(shutdown)

@@ -93,6 +93,8 @@ def _run(actor, call):
     what = _what(actor, call)
     try:
         _worker.begin_call(call)
+        if call.cancelled:  # while it stood in the queue
+            raise KeyboardInterrupt("the call was cancelled")
         args, kwargs = call.arguments()
         if not call.makes_items:
             call.answer(_worker.run_method(actor, call.name, args, kwargs))

@@ -33,6 +33,7 @@ class _Thread:
         self._lock = threading.Lock()
         self._loops = weakref.WeakSet()
         self._running = False
+        self._thread = None
 
     def ensure(self, loop=None):
         with self._lock:
@@ -40,7 +41,8 @@ class _Thread:
                 self._loops.add(loop)
             if not self._running:
                 self._running = True
-                threading.Thread(target=self._serve, name="rayo-futures", daemon=True).start()
+                self._thread = threading.Thread(target=self._serve, name="rayo-futures", daemon=True)
+                self._thread.start()
 
     def future(self, ref):
         future = concurrent.futures.Future()
@@ -50,6 +52,13 @@ class _Thread:
         self._completions.watch(ref, token)
         self.ensure()
         return future
+
+    def leave(self, end_session):
+        """Ends the session; who waits hears of it before this returns."""
+        waits = self._running and _native.Completions.any_watched()
+        end_session()
+        if waits:
+            self._thread.join(timeout=2)
 
     def _serve(self):
         try:

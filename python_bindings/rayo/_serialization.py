@@ -134,6 +134,28 @@ def _explain(value, error):
         error.add_note(f"It cannot be pickled because of {path}.")
 
 
+def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
+    """(whether the object can travel, {what of it cannot}); prints the same.
+
+        ok, culprits = ray.util.inspect_serializability(config, name="config")
+    """
+    import sys
+
+    name = name or getattr(base_obj, "__qualname__", type(base_obj).__name__)
+    outer = getattr(_local, "notes", None)
+    _local.notes = _Noted()
+    try:
+        cloudpickle.dumps(base_obj)
+        culprit = None
+    except Exception:
+        culprit = _find_unpicklable(base_obj, name, depth + 1, set()) or f"{name}, a {type(base_obj).__name__}"
+    finally:
+        _local.notes = outer
+    told = f"{name} can travel" if culprit is None else f"{name} cannot travel because of {culprit}"
+    print(told, file=print_file or sys.stdout)
+    return culprit is None, set() if culprit is None else {culprit}
+
+
 def _parts(value):
     if isinstance(value, dict):
         return [(f"[{key!r}]", part) for key, part in value.items()]

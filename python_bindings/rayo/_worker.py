@@ -219,6 +219,9 @@ def _on_interrupt(_signum, _frame):
 
 def main():
     sys.stdout.reconfigure(line_buffering=True)
+    wanted, here = os.environ.get("RAYO_PYTHON_VERSION", ""), f"{sys.version_info.major}.{sys.version_info.minor}"
+    if wanted and wanted != here:
+        sys.exit(f"python_mismatch: the driver runs Python {wanted}, and this node's {sys.executable} is Python {here}")
     path = json.loads(os.environ.get("RAYO_PYTHON_PATH", "[]"))
     sys.path[:] = path + [entry for entry in sys.path if entry not in path]
     sys.argv = [sys.argv[0]]

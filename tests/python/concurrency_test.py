@@ -155,6 +155,38 @@ def test_a_method_on_a_thread_sees_that_it_is_cancelled(ray):
     until(lambda: ray.get(worker.has_seen.remote(), timeout=20))
 
 
+def test_a_call_that_waits_for_a_thread_and_is_cancelled_never_runs(ray):
+    @ray.remote(concurrency_groups={"one": 1})
+    class Worker:
+        def __init__(self):
+            self.gate = threading.Event()
+            self.ran = []
+
+        @ray.method(concurrency_group="one")
+        def hold(self):
+            self.gate.wait(20)
+
+        @ray.method(concurrency_group="one")
+        def note(self, x):
+            self.ran.append(x)
+
+        def open(self):
+            self.gate.set()
+
+        @ray.method(concurrency_group="one")
+        def all(self):
+            return self.ran
+
+    worker = Worker.remote()
+    worker.hold.remote()
+    first, second = worker.note.remote(1), worker.note.remote(2)
+    assert ray.wait([first], timeout=0.2)[0] == []
+    ray.cancel(first)
+    ray.get(worker.open.remote(), timeout=20)
+    ray.get(second, timeout=20)
+    assert ray.get(worker.all.remote(), timeout=20) == [2]
+
+
 # ---- generators ----
 
 

@@ -239,6 +239,22 @@ def test_an_actor_is_shared_by_name_between_functions(ray):
     assert again == config and ray.get(read.remote(), timeout=20) == 9
 
 
+def test_a_handle_by_name_knows_which_methods_make_items(ray):
+    @ray.remote
+    class Counter:
+        def upto(self, n):
+            yield from range(n)
+
+        @ray.method(num_returns=2)
+        def pair(self):
+            return "a", "b"
+
+    keep = Counter.options(name="by name").remote()
+    found = ray.get_actor("by name")
+    assert [ray.get(ref) for ref in found.upto.remote(3)] == [0, 1, 2]
+    assert ray.get(found.pair.remote()) == ["a", "b"] and found == keep
+
+
 def test_inheritance_static_and_class_methods_work(ray):
     class Base:
         kind = "base"
@@ -307,6 +323,15 @@ def test_objects_of_a_class_travel_by_a_serializer_of_its_own(ray):
         ray.util.deregister_serializer(Connection)
     with pytest.raises(TypeError):
         ray.put(Connection("db"))
+
+
+def test_what_cannot_travel_is_named(ray, capsys):
+    import threading
+
+    held = threading.Lock()
+    assert ray.util.inspect_serializability({"lock": held}, name="config") == (False, {"config['lock'], a lock"})
+    assert ray.util.inspect_serializability([1, 2]) == (True, set())
+    assert "config cannot travel because of config['lock']" in capsys.readouterr().out
 
 
 def test_a_process_pool_has_the_methods_of_multiprocessings(ray):
@@ -409,6 +434,18 @@ def test_placement_by_node_and_label(ray):
 
 
 # ---- processes ----
+
+
+def test_many_actors_are_there_in_seconds(ray):
+    @ray.remote(num_cpus=0)
+    class Small:
+        def ping(self):
+            return 1
+
+    begin = time.monotonic()
+    actors = [Small.remote() for _ in range(20)]
+    assert sum(ray.get([actor.ping.remote() for actor in actors], timeout=60)) == 20
+    assert time.monotonic() - begin < 7.1  # what Ray takes on an idle machine; here others build meanwhile
 
 
 def test_a_fork_in_user_code_is_safe_and_says_what_it_cannot(ray):

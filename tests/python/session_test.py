@@ -91,6 +91,31 @@ def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
     assert "(Talker pid=" in out + err and "good morning" in out + err
 
 
+def test_what_many_workers_say_alike_is_told_once_and_a_progress_bar_is_its_last_state(script):
+    code, out, err = script("""
+        import time
+        import rayo as ray
+
+        @ray.remote(num_cpus=0)
+        class Warner:
+            def warn(self):
+                print("no accelerator was found")
+
+            def progress(self):
+                for i in range(0, 101, 10):
+                    print(f"{i}% done", end="\\r" if i < 100 else "\\n", flush=True)
+
+        warners = [Warner.remote() for _ in range(5)]
+        ray.get([warner.warn.remote() for warner in warners])
+        ray.get(warners[0].progress.remote())
+        time.sleep(1)
+    """)
+    told = [line for line in (out + err).splitlines() if "no accelerator" in line]
+    assert code == 0 and len(told) == 2 and told[0].startswith("(Warner pid=") and "4 more said so" in told[1], out + err
+    bars = [line for line in out.splitlines() if "% done" in line]
+    assert len(bars) == 1 and bars[0].startswith("(Warner pid=") and bars[0].endswith("100% done"), out
+
+
 def test_a_flood_of_output_is_cut_and_counted_and_holds_nobody_up(script):
     begin = time.monotonic()
     code, out, err = script("""
@@ -125,6 +150,48 @@ def test_environment_variables_of_the_runtime_env_reach_workers_only(script):
         print(ray.get(mode.remote()), os.environ.get("MODE"))
     """)
     assert (code, out) == (0, "fast None\n"), err
+
+
+def test_a_program_ends_well_while_threads_and_loops_still_wait(script):
+    for _ in range(5):
+        code, out, err = script("""
+            import asyncio
+            import threading
+            import time
+            import rayo as ray
+
+            @ray.remote
+            def sleep():
+                time.sleep(60)
+
+            refs = [sleep.remote() for _ in range(3)]
+            threading.Thread(target=lambda: ray.get(refs[0]), daemon=True).start()
+            future = refs[1].future()
+
+            async def main():
+                task = asyncio.ensure_future(asyncio.wait_for(refs[2].as_future(), 0.1))
+                await asyncio.wait([task])
+
+            asyncio.run(main())
+            print("end", flush=True)
+        """)
+        assert (code, out) == (0, "end\n"), err
+        assert "terminate" not in err and "Fatal" not in err, err
+
+
+def test_another_python_on_a_node_is_named_with_both_versions(script):
+    code, out, err = script("""
+        import rayo as ray
+        from rayo import _cluster
+
+        _cluster._VERSION = "3.7"
+        ray.init(num_cpus=1)
+        try:
+            ray.get(ray.remote(lambda: 1).remote(), timeout=30)
+        except ray.exceptions.RayError as error:
+            print(error, error.death)
+    """)
+    assert code == 0 and "python_mismatch" in out and "3.7" in out and sys.executable in out, out + err
 
 
 def test_working_dir_and_py_modules_travel(script, tmp_path):

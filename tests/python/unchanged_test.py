@@ -47,3 +47,10 @@ def test_a_file_that_imports_ray_runs_unchanged(home, tmp_path):
     done = subprocess.run([sys.executable, script], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
                           timeout=60)
     assert (done.returncode, done.stdout) == (0, "[0, 2, 4, 6]\n[0, 1, 2]\nRayError\n"), done.stderr
+
+
+def test_the_example_of_dev_demo_python_runs(home):
+    done = subprocess.run([sys.executable, _ROOT / "examples/python/three_nodes.py"], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PYTHONPATH": str(_ROOT / "build/release/python")})
+    assert done.returncode == 0 and "pi is about 3.14" in done.stdout, done.stdout + done.stderr
+    assert "('the', 345)" in done.stdout and "ZeroDivisionError" in done.stdout

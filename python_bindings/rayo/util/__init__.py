@@ -1,9 +1,16 @@
 """rayo.util: an actor pool, a queue, a process pool, serializers of your own, and strategies of placement."""
 
-from rayo._serialization import deregister_serializer, register_serializer
+from rayo._serialization import deregister_serializer, inspect_serializability, register_serializer
 from rayo.util.actor_pool import ActorPool
 
-__all__ = ["ActorPool", "deregister_serializer", "get_node_ip_address", "list_named_actors", "register_serializer"]
+__all__ = [
+    "ActorPool",
+    "deregister_serializer",
+    "get_node_ip_address",
+    "inspect_serializability",
+    "list_named_actors",
+    "register_serializer",
+]
 
 
 def get_node_ip_address(address=None):
