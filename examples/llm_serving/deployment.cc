@@ -97,7 +97,7 @@ void Deployment::start(gateway::ReplicaId id) {
       .step = [this](const Step& step) { dispatcher_->step(step, now()); },
   };
   replicas_[id] = std::make_unique<Replica>(
-      id, options_,
+      id, options_, source_,
       [this](gateway::ReplicaId replica) {
         rayo::ActorOptions place = {.node = placement_.choose(replica), .node_soft = true};
         place.resources.memory = static_cast<int64_t>(bytes_);

@@ -2,7 +2,7 @@
 //
 //   Deployment deployment(io, options, needed_bytes(file, options.max_context));
 //   gateway::Model& model = service.add_model(name, language, deployment);
-//   deployment.attach(model.dispatcher);
+//   deployment.attach(model.dispatcher, source);
 //   deployment.scale(2);
 #pragma once
 
@@ -40,7 +40,11 @@ class Deployment : public gateway::EngineLink {
   Deployment(boost::asio::io_context& io, EngineOptions options, uint64_t bytes);
   ~Deployment() override;
 
-  void attach(gateway::Dispatcher& dispatcher) { dispatcher_ = &dispatcher; }
+  // Before the first scale(). `source`: hands the model to nodes that lack it.
+  void attach(gateway::Dispatcher& dispatcher, rayo::ActorHandle<ModelSource> source) {
+    dispatcher_ = &dispatcher;
+    source_ = std::move(source);
+  }
   // New ones start; those that are too many end their work first.
   void scale(int32_t replicas);
   void tick();  // ends those that have drained
@@ -62,6 +66,7 @@ class Deployment : public gateway::EngineLink {
   const EngineOptions options_;
   const uint64_t bytes_;
   gateway::Dispatcher* dispatcher_ = nullptr;
+  rayo::ActorHandle<ModelSource> source_;
   Placement placement_;
   int32_t wanted_ = 0;
   gateway::ReplicaId next_ = 1;

@@ -1,11 +1,18 @@
 #include "examples/llm_serving/engine_actor.h"
 
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "examples/llm_serving/engine/model_file.h"
+#include "examples/llm_serving/model_path.h"
 
 namespace serving {
+namespace {
+
+constexpr std::chrono::seconds kChunkPatience{60};
+
+}  // namespace
 
 StepOutlet::StepOutlet(rayo::StreamWriter<Step> writer, std::function<void()> on_lost)
     : writer_(std::move(writer)), on_lost_(std::move(on_lost)), thread_([this] { run(); }) {}
@@ -64,7 +71,8 @@ bool StepOutlet::write(const Step& step) {
   return false;
 }
 
-EngineActor::EngineActor(EngineOptions options) : options_(std::move(options)), loader_([this] { load(); }) {}
+EngineActor::EngineActor(EngineOptions options, rayo::ActorHandle<ModelSource> source)
+    : options_(std::move(options)), source_(std::move(source)), loader_([this] { load(); }) {}
 
 EngineActor::~EngineActor() {
   stopping_ = true;
@@ -74,17 +82,52 @@ EngineActor::~EngineActor() {
 }
 
 void EngineActor::load() {
-  Result<std::unique_ptr<Engine>> loaded = Engine::load(
-      options_, available_memory_bytes(), [this](uint64_t gateway, Step step) { deliver(gateway, std::move(step)); },
-      [this](double part) {
-        progress_ = part;
-        return !stopping_;
-      });
+  Result<std::unique_ptr<Engine>> loaded = std::unique_ptr<Engine>();
+  if (const Result<std::string> path = fetch(); path) {
+    options_.model_path = *path;
+    loaded = load_engine();
+  } else {
+    loaded = path.problem();
+  }
   const std::scoped_lock lock(mutex_);
   if (loaded)
     engine_ = std::move(*loaded);
   else
     problem_ = loaded.problem().what + (loaded.problem().next.empty() ? "" : " (try: " + loaded.problem().next + ")");
+}
+
+// Where the file is on this machine.
+Result<std::string> EngineActor::fetch() {
+  std::error_code error;
+  if (std::filesystem::exists(options_.model_path, error)) return options_.model_path;
+  fetching_ = true;
+  std::vector<ModelPart> parts;
+  try {
+    parts = source_.call<&ModelSource::parts>().get();
+  } catch (const rayo::Error& failure) {
+    return Problem{"the node of rayo serve does not hand out the model: " + failure.text(), ""};
+  }
+  Result<std::string> path = copy_model(
+      parts, models_folder(),
+      [this](size_t part, uint64_t offset, uint64_t bytes) -> AwaitChunk {
+        return [ref = source_.call<&ModelSource::chunk>(part, offset, bytes)] { return ref.get(kChunkPatience); };
+      },
+      [this](double there) {
+        progress_ = there;
+        return !stopping_;
+      });
+  fetching_ = false;
+  progress_ = 0;
+  return path;
+}
+
+Result<std::unique_ptr<Engine>> EngineActor::load_engine() {
+  return Engine::load(
+      options_, available_memory_bytes(), [this](uint64_t gateway, Step step) { deliver(gateway, std::move(step)); },
+      [this](double part) {
+        progress_ = part;
+        return !stopping_;
+      });
 }
 
 Engine* EngineActor::engine() {
@@ -119,7 +162,7 @@ rayo::Stream<Step> EngineActor::events(uint64_t gateway) {
 
 EngineStatus EngineActor::status() {
   if (Engine* ready = engine()) return ready->status();
-  return {.state = "loading", .model = options_.model_path, .load_progress = progress_};
+  return {.state = fetching_ ? "fetching" : "loading", .model = {}, .load_progress = progress_};
 }
 
 void EngineActor::deliver(uint64_t gateway, Step step) {

@@ -1,10 +1,11 @@
 // An engine as an actor: a mailbox that is always served, because the engine decodes on a thread of its own.
 //
-//   auto engine = rayo::spawn<EngineActor>({.node = node}, options);
+//   auto engine = rayo::spawn<EngineActor>({.node = node}, options, source);
 //   rayo::Stream<Step> steps = engine.call<&EngineActor::events>(gateway).get();
 //   Admission admission = engine.call<&EngineActor::submit>(gateway, request).get();
 //
-// It loads in the background: status() tells the progress, and throws what the load failed with.
+// It loads in the background: status() tells the progress, and throws what the load failed with. Where the model's file is not on
+// its node, it gets it from `source` into its models/ first (state "fetching").
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,7 @@
 #include <rayo/rayo.h>
 
 #include "examples/llm_serving/engine/engine.h"
+#include "examples/llm_serving/model_source.h"
 #include "examples/llm_serving/protocol.h"
 
 namespace serving {
@@ -47,7 +49,7 @@ class StepOutlet {
 
 class EngineActor {
  public:
-  explicit EngineActor(EngineOptions options);
+  EngineActor(EngineOptions options, rayo::ActorHandle<ModelSource> source);
   ~EngineActor();
 
   Admission submit(uint64_t gateway, Request request);
@@ -58,11 +60,15 @@ class EngineActor {
 
  private:
   void load();
+  Result<std::string> fetch();
+  Result<std::unique_ptr<Engine>> load_engine();
   Engine* engine();  // null while it loads; throws why it could not
   void deliver(uint64_t gateway, Step step);
 
-  const EngineOptions options_;
+  EngineOptions options_;  // the loader's alone once it runs
+  const rayo::ActorHandle<ModelSource> source_;
   std::atomic<double> progress_{0};
+  std::atomic<bool> fetching_{false};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<Engine> engine_;

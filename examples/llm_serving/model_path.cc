@@ -16,13 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path models_folder() {
-  const char* home = std::getenv("RAYO_HOME");
-  if (home != nullptr && *home != '\0') return fs::path(home) / "models";
-  const char* user = std::getenv("HOME");
-  return fs::path(user == nullptr ? "/" : user) / ".rayo" / "models";
-}
-
 // What a program prints, if it ends with 0.
 std::optional<std::string> output_of(std::vector<std::string> words) {
   std::array<int, 2> ends{};
@@ -74,6 +67,13 @@ Result<std::string> in_package(const std::string& name) {
 }
 
 }  // namespace
+
+std::string models_folder() {
+  const char* home = std::getenv("RAYO_HOME");
+  if (home != nullptr && *home != '\0') return fs::path(home) / "models";
+  const char* user = std::getenv("HOME");
+  return fs::path(user == nullptr ? "/" : user) / ".rayo" / "models";
+}
 
 Result<std::string> find_model(const std::string& model) {
   constexpr std::string_view kPackage = "pip:";

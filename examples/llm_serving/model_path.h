@@ -12,6 +12,9 @@ namespace serving {
 // Python package, which python3 is asked for.
 Result<std::string> find_model(const std::string& model);
 
+// RAYO_HOME/models, or ~/.rayo/models.
+std::string models_folder();
+
 // "smollm2" of /models/smollm2-00001-of-00003.gguf
 std::string model_name_of(const std::string& path);
 

@@ -21,10 +21,11 @@ std::string hex_of(const rayo::NodeId& node) { return node ? node.hex() : std::s
 
 }  // namespace
 
-Replica::Replica(gateway::ReplicaId id, EngineOptions options, ChoosePlace choose_place, boost::asio::io_context& io,
-                 ReplicaListener listener)
+Replica::Replica(gateway::ReplicaId id, EngineOptions options, rayo::ActorHandle<ModelSource> source,
+                 ChoosePlace choose_place, boost::asio::io_context& io, ReplicaListener listener)
     : id_(id),
       options_(std::move(options)),
+      source_(std::move(source)),
       choose_place_(std::move(choose_place)),
       io_(io),
       listener_(std::make_shared<const ReplicaListener>(std::move(listener))),
@@ -73,7 +74,7 @@ void Replica::run() {
     const auto begin = std::chrono::steady_clock::now();
     try {
       const rayo::ActorOptions place = choose_place_(id_);
-      const Handle engine = rayo::spawn<EngineActor>(place, options_);
+      const Handle engine = rayo::spawn<EngineActor>(place, options_, source_);
       {
         const std::scoped_lock lock(mutex_);
         node_ = hex_of(place.node);

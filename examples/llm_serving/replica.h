@@ -34,8 +34,8 @@ using ChoosePlace = std::function<rayo::ActorOptions(gateway::ReplicaId)>;
 
 class Replica {
  public:
-  Replica(gateway::ReplicaId id, EngineOptions options, ChoosePlace choose_place, boost::asio::io_context& io,
-          ReplicaListener listener);
+  Replica(gateway::ReplicaId id, EngineOptions options, rayo::ActorHandle<ModelSource> source, ChoosePlace choose_place,
+          boost::asio::io_context& io, ReplicaListener listener);
   // Ends its engine.
   ~Replica();
 
@@ -62,6 +62,7 @@ class Replica {
 
   const gateway::ReplicaId id_;
   const EngineOptions options_;
+  const rayo::ActorHandle<ModelSource> source_;
   const ChoosePlace choose_place_;
   boost::asio::io_context& io_;
   const std::shared_ptr<const ReplicaListener> listener_;

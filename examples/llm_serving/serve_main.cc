@@ -1,8 +1,10 @@
 // rayo-serve: an OpenAI endpoint over the nodes of a cluster (`rayo serve MODEL`).
 #include <cstdio>
+#include <string_view>
 
 #include <rayo/rayo.h>
 
+#include "examples/llm_serving/load/load_run.h"
 #include "examples/llm_serving/serve_options.h"
 #include "examples/llm_serving/server.h"
 
@@ -20,6 +22,7 @@ int say(const serving::Ending& ending) {
 int main(int argc, char** argv) {
   using Verb = serving::ServeOptions::Verb;
   if (rayo::is_worker()) rayo::init(argc, argv);  // an engine: never returns
+  if (argc > 1 && argv[1] == std::string_view("bench")) return serving::load::bench({argv + 2, argv + argc});
   const auto parsed = serving::parse_serve_options({argv + 1, argv + argc});
   if (const auto* error = std::get_if<serving::UsageError>(&parsed))
     return say({.code = 2, .what = "cannot serve: " + error->what, .next = error->next});

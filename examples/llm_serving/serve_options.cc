@@ -148,6 +148,7 @@ std::string serve_usage() {
   return R"(usage: rayo serve MODEL [--name N] [--replicas N|auto] [--host 127.0.0.1] [--port 8000] [--api-key-file F | --no-auth]
                         [--max-context N] [--parallel N] [--threads N]
        rayo serve status|stop|scale N [--port 8000]
+       rayo serve bench --url URL   (see its --help)
 
 OpenAI's API over the nodes of the cluster: /v1/chat/completions /v1/completions /v1/embeddings /v1/models
 /tokenize /detokenize /health /ready /metrics. MODEL is a .gguf file, a name in RAYO_HOME/models, or pip:NAME (the .gguf

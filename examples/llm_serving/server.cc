@@ -58,9 +58,7 @@ class Server {
                      .parallel = options.parallel,
                      .threads = options.threads},
                     needed_bytes(prepared_.file, options.max_context)),
-        model_(service_.add_model(prepared_.name, prepared_.language, deployment_)) {
-    deployment_.attach(model_.dispatcher);
-  }
+        model_(service_.add_model(prepared_.name, prepared_.language, deployment_)) {}
 
   Ending run() {
     const Result<int32_t> automatic = automatic_replicas(prepared_.file, deployment_.bytes());
@@ -71,6 +69,10 @@ class Server {
     place.resources.cpus = 0;
     place.node = rayo::context().node;
     endpoint_ = rayo::spawn<EndpointActor>(place);
+    rayo::ActorOptions beside;
+    beside.resources.cpus = 0;
+    beside.node = place.node;
+    deployment_.attach(model_.dispatcher, rayo::spawn<ModelSource>(beside, prepared_.file.paths));
     deployment_.scale(replicas);
     signals_.async_wait([this](const boost::system::error_code& error, int) {
       if (!error) stop();

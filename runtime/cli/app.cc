@@ -44,7 +44,8 @@ struct Companion {
   std::string_view summary;
 };
 constexpr std::array kCompanions{
-    Companion{"serve", "serve MODEL | status | stop | scale N", "a GGUF model behind OpenAI's API, on several nodes"},
+    Companion{"serve", "serve MODEL | status | stop | scale N | bench",
+              "a GGUF model behind OpenAI's API, on several nodes"},
 };
 
 // Words of contract.md that a later version brings: a clear answer instead of "unknown command".

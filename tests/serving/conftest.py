@@ -27,16 +27,16 @@ MODEL = ROOT / "build" / "deps" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 class Service:
-    def __init__(self, home, *flags):
+    def __init__(self, home, *flags, model=MODEL, name="smollm2"):
         self.home = home
         self.log = home.root / "serve.log"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([str(BIN / "rayo"), "serve", str(MODEL), "--name", "smollm2", "--port", "0",
+            self.process = subprocess.Popen([str(BIN / "rayo"), "serve", str(model), "--name", name, "--port", "0",
                                              "--threads", "1", "--max-context", "2048", "--parallel", "4", *flags],
                                             env=home.env, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.url = home.wait_for(self._url, "the service says where it answers", timeout=60)
         self.port = int(self.url.rpartition(":")[2])
-        self.model = "smollm2"
+        self.model = name
 
     def _url(self):
         text = self.log.read_text()

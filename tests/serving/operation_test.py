@@ -1,14 +1,17 @@
 """Starting, watching, scaling and stopping. What a user loses if these fail: control over what runs."""
+import filecmp
 import http.client
 import json
 import re
+import shutil
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 
-from conftest import MODEL, cluster_of, service
+from conftest import MODEL, ROOT, Service, cluster, cluster_of, service
 
 
 def test_status_scale_and_stop_lose_no_request():
@@ -79,6 +82,26 @@ def test_a_model_larger_than_every_nodes_memory_is_refused_with_figures():
         assert home.status()["actors"]["alive"] == 0, "something was started"
 
 
+@pytest.mark.skipif(not cluster.can_make_namespaces(), reason="needs the right to make mount namespaces")
+def test_a_node_without_the_file_gets_it_from_the_commands_node(tmp_path):
+    model = tmp_path / "away" / "tiny.gguf"
+    model.parent.mkdir()
+    shutil.copy(MODEL, model)
+    with cluster_of(0) as home:
+        # A node that sees an empty folder where the command's node has the file.
+        start = [str(home.program), "start", "--address", home.head["address"], "--node-port", "0", "--num-cpus", "2", "--json"]
+        subprocess.run(["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {model.parent} && exec "$@"', "sh", *start],
+                       env=home.env, check=True, stdout=subprocess.DEVNULL)
+        one = Service(home, "--replicas", "1", model=model, name="tiny")
+        home.wait_for(lambda: one.replicas_ready() == 1, "the node has file and engine", timeout=60)
+        answer = one.client.chat.completions.create(model="tiny", max_tokens=3, messages=[{"role": "user", "content": "Hello"}])
+        assert answer.usage.completion_tokens
+        one.stop()
+        copied = home.root / "home" / "models" / "tiny.gguf"
+        assert filecmp.cmp(copied, MODEL, shallow=False) and copied.with_name("tiny.gguf.sha256").exists()
+        shutil.rmtree(copied.parent)
+
+
 def test_a_taken_port_is_named(served):
     what, _ = served.home.rayo("serve", str(MODEL), "--port", served.port, code=1).error
     assert str(served.port) in what
@@ -112,3 +135,26 @@ def test_ten_thousand_silent_connections_hurt_nobody(served):
         for one in silent:
             one.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_bench_prints_vllms_table_of_any_openai_server(served):
+    flags = ("--url", served.url, "--num-prompts", "6", "--input-len", "10", "--output-len", "5")
+    text = served.home.rayo("serve", "bench", *flags, "--max-concurrency", "2", code=0).out
+    lines = dict(re.findall(r"^(.+?): +([\d.]+)$", text, re.MULTILINE))
+    assert lines["Successful requests"] == "6" and lines["Failed requests"] == "0" and lines["Total generated tokens"] == "30"
+    assert float(lines["Peak concurrent requests"]) == 2
+    assert 0 < float(lines["Median TTFT (ms)"]) < float(lines["Median E2EL (ms)"])
+    document = served.home.rayo("serve", "bench", *flags, "--request-rate", "20", "--json", code=0).json()  # open loop
+    assert document["completed"] == 6 and document["total_output_tokens"] == 30 and document["request_rate"] == 20
+    assert document["median_ttft_ms"] > 0 and document["p99_itl_ms"] > 0
+    assert "try:" in served.home.rayo("serve", "bench", "--url", "http://127.0.0.1:1", code=3).err
+
+
+def test_the_dashboard_asks_for_metrics_that_exist(served):
+    served.client.chat.completions.create(model=served.model, max_tokens=3, messages=[{"role": "user", "content": "Hello"}])
+    assert served.client.with_options(timeout=5).models.list()
+    told = set(re.findall(r"^([a-z_]+:[a-z_]+)", served.get("/metrics"), re.MULTILINE))
+    dashboard = json.loads((ROOT / "docs" / "grafana_serving.json").read_text())
+    asked = {name for panel in dashboard["panels"] for target in panel["targets"] for name in re.findall(r"(?:vllm|rayo):[a-z_]+", target["expr"])}
+    lazily = {"rayo:requests_refused_total"}  # one line for each status that was seen
+    assert len(asked) > 10 and asked - lazily <= told, asked - told

@@ -1,0 +1,42 @@
+// Reads a model's files for nodes that lack them: an actor on the node of `rayo serve`.
+//
+//   auto source = rayo::spawn<ModelSource>({.node = here}, paths);
+//   std::vector<ModelPart> parts = source.call<&ModelSource::parts>().get();
+//   std::vector<uint8_t> bytes = source.call<&ModelSource::chunk>(0, offset, 4 << 20).get();   // travels as an object
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "examples/llm_serving/model_copy.h"
+
+namespace serving {
+
+struct ModelSource {
+  std::vector<std::string> paths;
+  std::vector<ModelPart> described = {};
+
+  // Reads every byte the first time.
+  std::vector<ModelPart> parts() {
+    if (described.empty()) {
+      Result<std::vector<ModelPart>> made = describe_files(paths);
+      if (!made) throw std::runtime_error(made.problem().what);
+      described = std::move(*made);
+    }
+    return described;
+  }
+
+  std::vector<uint8_t> chunk(uint64_t part, uint64_t offset, uint64_t bytes) {
+    std::ifstream in(paths.at(part), std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(offset));
+    std::vector<uint8_t> read(bytes);
+    in.read(reinterpret_cast<char*>(read.data()), static_cast<std::streamsize>(bytes));
+    read.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+    return read;
+  }
+};
+
+}  // namespace serving
