@@ -38,7 +38,7 @@ Engine::Engine(std::unique_ptr<Runner> runner, OnStep on_step)
   const CpuChoice& cpu = choose_cpu_variant();
   counters_.model = runner_->file().name;
   counters_.cpu_variant = cpu.reason.empty() ? cpu.name : cpu.name + " (" + cpu.reason + ")";
-  counters_.device = "CPU only: this program is built without CUDA";
+  counters_.device = runner_->device();
   counters_.load_progress = 1;
   counters_.context_tokens = runner_->limits().context_tokens;
   counters_.kv_tokens = runner_->limits().kv_tokens;

@@ -165,6 +165,7 @@ Result<ModelFile> check_model_file(const std::string& path) {
     file.name = text(header->get(), "general.name");
     if (file.name.empty()) file.name = fs::path(path).stem().string();
     file.trained_context = static_cast<int32_t>(number(header->get(), file.architecture + ".context_length", 0));
+    file.layers = static_cast<int32_t>(number(header->get(), file.architecture + ".block_count", 0));
     file.kv_bytes_per_token = kv_bytes_per_token(header->get(), file.architecture);
   }
   return file;

@@ -15,6 +15,7 @@ struct ModelFile {
   std::string architecture;        // llama
   std::string name;                // what the file calls the model, else the file's name
   int32_t trained_context = 0;
+  int32_t layers = 0;               // 0: the file does not tell
   uint64_t kv_bytes_per_token = 0;  // of an F16 cache; 0: the file does not tell
 };
 

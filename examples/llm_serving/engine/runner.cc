@@ -74,6 +74,7 @@ Result<std::unique_ptr<Runner>> Runner::load(const EngineOptions& options, uint6
   std::unique_ptr<Runner> runner(new Runner);
   runner->file_ = std::move(*file);
   if (const Result<bool> sized = runner->size_cache(options, free_bytes); !sized) return sized.problem();
+  runner->offload_ = plan_offload(runner->file_, runner->limits_.kv_tokens);
   if (const Result<bool> loaded = runner->load_weights(progress); !loaded) return loaded.problem();
   if (const Result<bool> made = runner->make_context(options); !made) return made.problem();
   return runner;
@@ -108,7 +109,7 @@ Result<bool> Runner::size_cache(const EngineOptions& options, uint64_t free_byte
 
 Result<bool> Runner::load_weights(const Progress& progress) {
   llama_model_params params = llama_model_default_params();
-  params.n_gpu_layers = 0;
+  params.n_gpu_layers = offload_.layers;
   params.progress_callback_user_data = const_cast<Progress*>(&progress);
   params.progress_callback = [](float part, void* data) {
     const auto& told = *static_cast<const Progress*>(data);

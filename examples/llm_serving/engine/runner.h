@@ -11,6 +11,7 @@
 
 #include "examples/llm_serving/batching/batcher.h"
 #include "examples/llm_serving/engine/model_file.h"
+#include "examples/llm_serving/engine/offload.h"
 #include "examples/llm_serving/engine/result.h"
 #include "examples/llm_serving/engine/tokenizer.h"
 #include "examples/llm_serving/protocol.h"
@@ -41,6 +42,8 @@ class Runner {
   const BatchLimits& limits() const { return limits_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ModelFile& file() const { return file_; }
+  // What computes, for people: Offload::device.
+  const std::string& device() const { return offload_.device; }
 
   Outcome run(const Plan& plan);
   // After kDone: of the last token of a piece that wanted an output. May be overwritten.
@@ -64,6 +67,7 @@ class Runner {
 
   ModelFile file_;
   BatchLimits limits_;
+  Offload offload_;
   // In the order of their ends, last first.
   std::unique_ptr<llama_model, Free> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
