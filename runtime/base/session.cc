@@ -64,6 +64,7 @@ std::optional<Session> read_pointer(const Path& file) {
   session.cluster = text_of(object, "cluster");
   session.cluster_name = text_of(object, "cluster_name");
   session.address = text_of(object, "address");
+  session.listen = text_of(object, "listen");
   session.http = text_of(object, "http");
   session.machine = text_of(object, "machine");
   if (auto* head = object.if_contains("head")) session.has_head = head->is_bool() && head->get_bool();
@@ -135,7 +136,8 @@ std::string describe(const std::vector<Session>& sessions) {
 }
 
 bool same_place(const Session& session, const HostPort& wanted, const std::vector<std::string>& wanted_numeric) {
-  auto published = parse_host_ports(session.address);
+  auto published =
+      parse_host_ports(session.listen.empty() ? session.address : cat(session.address, ",", session.listen));
   if (!published.ok()) return false;
   for (const HostPort& address : *published) {
     if (address.port != wanted.port) continue;
@@ -258,6 +260,7 @@ Status save_session(const Session& session) {
                       {"cluster", session.cluster},
                       {"cluster_name", session.cluster_name},
                       {"address", session.address},
+                      {"listen", session.listen},
                       {"http", session.http},
                       {"head", session.has_head},
                       {"machine", session.machine},

@@ -62,12 +62,15 @@ struct Session {
   std::string cluster;  // hex; "" until the head has told it
   std::string cluster_name;
   std::string address;    // of the head, as published
+  std::string listen;     // where the head on this machine listens, where --advertise publishes another one; else ""
   std::string http;       // "" where this machine has no head
   bool has_head = false;  // the head runs (or ran) on this machine
   std::string machine;    // boot id at its start
   int owner_pid = 0;      // > 0: belongs to that program alone; find_session("") passes it by
   std::vector<NodeFiles> nodes;
 
+  // Where this machine reaches the head: what is published may work from outside alone.
+  const std::string& reach() const { return listen.empty() ? address : listen; }
   HeadFiles head() const { return {dir / "head"}; }
   Path token_file() const;  // in the home
   Path starter_pid() const { return dir / "starter.pid"; }

@@ -157,6 +157,7 @@ void tell_ready(int fd, const Readiness& readiness) {
   json::object object{{"ok", readiness.ok},
                       {"address", readiness.address},
                       {"listen", readiness.listen},
+                      {"data_address", readiness.data_address},
                       {"http", readiness.http},
                       {"cluster", readiness.cluster},
                       {"cluster_name", readiness.cluster_name},
@@ -183,6 +184,7 @@ StatusOr<Readiness> read_ready(std::string_view line) {
   members.take("ok", readiness.ok);
   members.take("address", readiness.address);
   members.take("listen", readiness.listen);
+  members.take("data_address", readiness.data_address);
   members.take("http", readiness.http);
   members.take("cluster", readiness.cluster);
   members.take("cluster_name", readiness.cluster_name);

@@ -69,10 +69,11 @@ Status write_settings(const Path& file, const RayletSettings& settings);
 // What a daemon says once: that it answers on `address`, or why it ends.
 struct Readiness {
   bool ok = false;
-  std::string address;  // as published
-  std::string listen;   // what it really listens on, where --advertise makes that another one; else empty
-  std::string http;     // head: the URL
-  std::string cluster;  // hex
+  std::string address;       // as published
+  std::string listen;        // what it really listens on, where --advertise makes that another one; else empty
+  std::string data_address;  // raylet with --data-interface: as published for frames and objects
+  std::string http;          // head: the URL
+  std::string cluster;       // hex
   std::string cluster_name;
   std::string node;   // hex, raylet
   int exit_code = 1;  // contract.md: 1 failed, 2 wrong use, 3 not reachable, 4 refused, 5 timed out

@@ -95,8 +95,8 @@ ClusterSearch find_cluster(const std::string& flag, Terminal&) {
   std::string address = flag.empty() && environment ? environment : flag;
   auto session = base::find_session(address);
   if (session.ok()) {
-    std::string published = session->address;
-    return {Cluster(std::move(*session), std::move(published)), {}, kDone};
+    std::string reach = session->reach();
+    return {Cluster(std::move(*session), std::move(reach)), {}, kDone};
   }
   bool elsewhere = !address.empty() && session.status().code() == absl::StatusCode::kNotFound;
   if (!elsewhere) return {std::nullopt, session.status(), exit_code_of_search(session.status())};

@@ -1,5 +1,7 @@
 #include "runtime/cli/reach.h"
 
+#include <algorithm>
+
 #include "runtime/base/address.h"
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
@@ -31,6 +33,13 @@ base::Status ask(rpc::Channel& raylet, const std::string& from, const std::strin
   return reply.ok() && !reply->reached() ? blocked(from, to, reply->text()) : base::Status();
 }
 
+// For control, and for data where that is another one.
+std::vector<std::string> addresses_of(const proto::NodeInfo& node) {
+  std::vector<std::string> addresses = {node.address()};
+  if (!node.data_address().empty()) addresses.push_back(node.data_address());
+  return addresses;
+}
+
 // As this node itself: only nodes may ask a raylet to dial.
 base::StatusOr<rpc::JoinResult> speak_for_node(const Cluster& cluster, const base::Readiness& raylet) {
   RAYO_ASSIGN_OR_RETURN(std::string text, base::read_file(cluster.session()->token_file()));
@@ -50,15 +59,19 @@ base::Status check_reach(Cluster& cluster, const base::NodeFiles& node, const ba
                         head->call_blocking(rpc::head::kGetStatus, proto::StatusRequest(), kPatience));
   RAYO_ASSIGN_OR_RETURN(rpc::JoinResult joined, speak_for_node(cluster, raylet));
   auto own = rpc::Channel::local(node.control_socket());
+  auto is_ours = [&](const proto::NodeInfo& one) { return rpc::from_proto<NodeId>(one.node()).hex() == raylet.node; };
+  auto mine = std::find_if(status.nodes().begin(), status.nodes().end(), is_ours);
+  if (mine == status.nodes().end()) return {};  // it left, or died, meanwhile
   int asked = 0;
   for (const proto::NodeInfo& other : status.nodes()) {
-    bool ours = rpc::from_proto<NodeId>(other.node()).hex() == raylet.node;
-    if (ours || other.state() != "alive" || asked++ >= kMostNodes) continue;
-    RAYO_RETURN_IF_ERROR(ask(*own, cat("this node (", raylet.address, ")"), other.address()));
+    if (is_ours(other) || other.state() != "alive" || asked++ >= kMostNodes) continue;
     auto there = rpc::Channel::tls({.addresses = {other.address()},
                                     .identity = joined.identity,
                                     .expect = {rpc::Role::kNode, joined.cluster, {}}});
-    RAYO_RETURN_IF_ERROR(ask(*there, cat("the node ", other.hostname(), " (", other.address(), ")"), raylet.address));
+    for (const std::string& address : addresses_of(other))
+      RAYO_RETURN_IF_ERROR(ask(*own, cat("this node (", raylet.address, ")"), address));
+    for (const std::string& address : addresses_of(*mine))
+      RAYO_RETURN_IF_ERROR(ask(*there, cat("the node ", other.hostname(), " (", other.address(), ")"), address));
   }
   return {};
 }

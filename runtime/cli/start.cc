@@ -179,6 +179,7 @@ StartError Start::start_head() {
     return error;
   session_.has_head = true;
   session_.address = head_.address;
+  session_.listen = head_.listen;
   session_.http = head_.http;
   session_.cluster = head_.cluster;
   if (!head_.cluster_name.empty()) session_.cluster_name = head_.cluster_name;
@@ -192,7 +193,7 @@ StartError Start::start_node() {
   base::RayletSettings settings{.session_dir = session_.dir,
                                 .node_dir = node_.dir,
                                 .token_file = session_.token_file(),
-                                .head_addresses = base::split(session_.address, ','),
+                                .head_addresses = base::split(session_.reach(), ','),
                                 .bind = binding(options_.node_port),
                                 .local = place_.local,
                                 .with_head = options_.head,
@@ -203,9 +204,7 @@ StartError Start::start_node() {
                                 .resources = options_.resources,
                                 .labels = options_.labels,
                                 .owner_pid = options_.owner_pid};
-  if (options_.head && !head_.listen.empty())
-    settings.head_addresses = {head_.listen};  // --advertise may be reached from outside alone
-  if (options_.head) {                         // the port of --advertise is the head's
+  if (options_.head) {  // the port of --advertise is the head's
     auto advertised = base::parse_host(options_.advertise, 0);
     if (advertised.ok()) settings.bind.advertise = advertised->host;
   }
@@ -224,7 +223,7 @@ StartError Start::settle() {
 
 // A node that is up but cannot be reached would look well until the first call to it.
 StartError Start::meet_others() {
-  Cluster cluster(session_, session_.address);
+  Cluster cluster(session_, session_.reach());
   base::Status met = check_reach(cluster, node_, raylet_, terminal_);
   return {met, met.ok() ? kDone : exit_code_of_call(met)};
 }

@@ -49,6 +49,8 @@ std::string start_text(const StartReport& report) {
   }
   text += cat("  this node  ", report.raylet.address,
               report.options.head ? std::string() : cat("  (", report.place.why, ")"), "\n");
+  if (!report.raylet.data_address.empty())
+    text += cat("  data       ", report.raylet.data_address, "  (", report.options.data_interface, ", as asked for)\n");
   if (!report.head.http.empty()) text += http_lines(report);
   text += cat("  status     rayo status", which, "\n");
   text += cat("  stop       rayo stop", which, "\n");
@@ -61,17 +63,19 @@ std::string start_json(const StartReport& report) {
   const base::Session& session = report.session;
   std::vector<std::string> notes = report.head.notes;
   notes.insert(notes.end(), report.raylet.notes.begin(), report.raylet.notes.end());
-  boost::json::object document{{"schema", 1},
-                               {"name", session.name},
-                               {"cluster", session.cluster},
-                               {"address", session.address},
-                               {"http", session.http},
-                               {"session_dir", session.dir.string()},
-                               {"node", report.raylet.node},
-                               {"node_address", report.raylet.address},
-                               {"node_dir", report.node.dir.string()},
-                               {"duration_seconds", report.seconds},
-                               {"notes", boost::json::value_from(notes)}};
+  boost::json::object document{
+      {"schema", 1},
+      {"name", session.name},
+      {"cluster", session.cluster},
+      {"address", session.address},
+      {"http", session.http},
+      {"session_dir", session.dir.string()},
+      {"node", report.raylet.node},
+      {"node_address", report.raylet.address},
+      {"data_address", report.raylet.data_address.empty() ? report.raylet.address : report.raylet.data_address},
+      {"node_dir", report.node.dir.string()},
+      {"duration_seconds", report.seconds},
+      {"notes", boost::json::value_from(notes)}};
   return boost::json::serialize(document) + "\n";
 }
 

@@ -23,8 +23,9 @@ namespace rayo::raylet {
 // This node as others see it.
 struct OwnNode {
   NodeId id;
-  std::string address;  // HOST:PORT as published
-  std::string machine;  // boot id
+  std::string address;       // HOST:PORT as published
+  std::string data_address;  // the same for frames and objects; "": the same
+  std::string machine;       // boot id
   std::string hostname;
   base::WallTime started{};
   std::map<std::string, std::string> labels;

@@ -62,10 +62,11 @@ base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::Rayle
   }
 }
 
-OwnNode describe_node(const base::RayletSettings& settings, NodeId node, std::string address) {
+OwnNode describe_node(const base::RayletSettings& settings, NodeId node, const rpc::Port& port) {
   OwnNode own;
   own.id = node;
-  own.address = std::move(address);
+  own.address = port.address();
+  if (!settings.bind.data_host.empty()) own.data_address = base::HostPort{settings.bind.data_host, port.port()}.text();
   own.machine = base::boot_id();
   own.hostname = host_name();
   own.started = base::system_clock().wall();
@@ -79,6 +80,7 @@ proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settin
   rpc::to_proto(own.id, info.mutable_node());
   info.set_hostname(own.hostname);
   info.set_address(own.address);
+  info.set_data_address(own.data_address);
   info.set_state("alive");
   info.set_head(settings.with_head);
   for (const auto& [key, value] : own.labels) (*info.mutable_labels())[key] = value;

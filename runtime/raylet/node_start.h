@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/raylet/lease_service.h"
 #include "runtime/raylet/node_resources.h"
+#include "runtime/rpc/grpc/port.h"
 #include "runtime/rpc/join.h"
 
 namespace rayo::raylet {
@@ -31,7 +32,7 @@ bool parse_arguments(int argc, char** argv, Arguments& out);
 // node it may be a moment late: a refused connection is tried again for some seconds.
 base::StatusOr<rpc::JoinResult> join_cluster(base::Loop& loop, const base::RayletSettings& settings, NodeId node);
 
-OwnNode describe_node(const base::RayletSettings& settings, NodeId node, std::string address);
+OwnNode describe_node(const base::RayletSettings& settings, NodeId node, const rpc::Port& port);
 proto::NodeInfo node_info(const OwnNode& own, const base::RayletSettings& settings, const scheduler::Capacity& capacity,
                           const std::vector<gpu::Device>& listed);
 

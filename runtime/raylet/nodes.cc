@@ -40,7 +40,10 @@ std::vector<proto::NodeInfo> Nodes::all() const {
 std::optional<PeerLinks::Remote> Nodes::remote(NodeId node) const {
   const proto::NodeInfo* info = find(node);
   if (!info) return std::nullopt;
-  return PeerLinks::Remote{info->address(), info->machine(), info->state() == "dead" ? &info->death() : nullptr};
+  return PeerLinks::Remote{.host_port = info->address(),
+                           .data_host_port = info->data_address(),
+                           .machine = info->machine(),
+                           .death = info->state() == "dead" ? &info->death() : nullptr};
 }
 
 }  // namespace rayo::raylet

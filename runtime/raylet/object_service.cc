@@ -329,7 +329,7 @@ class Service final : public ObjectService {
     if (!holder) return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
     ObjectId object = action.object;
     transfer_.pull({.object = object,
-                    .holder = wires_.address_of(holder),
+                    .holder = wires_.data_address_of(holder),
                     .tls = !wires_.same_machine(holder),
                     .offset = *action.offset,
                     .size_bytes = action.known.size_bytes},

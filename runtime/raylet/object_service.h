@@ -33,7 +33,7 @@ class ObjectWires {
   // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for
   // gRPC by address_of.
   virtual NodeId node_of(uint64_t short_node) const = 0;
-  virtual std::string address_of(NodeId node) const = 0;
+  virtual std::string data_address_of(NodeId node) const = 0;
   virtual bool same_machine(NodeId node) const = 0;  // then data connections go without TLS
   // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply
   // (UNAVAILABLE), with the record of the node's death where the head has told it.

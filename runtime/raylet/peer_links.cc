@@ -130,7 +130,9 @@ void PeerLinks::connect_away(LocalProcess& from, uint64_t call_id, const proto::
   proto::ToWorker message;
   auto& out = *message.mutable_peer_link()->mutable_peer();
   out = peer;
-  out.set_host_port(remote->host_port);
+  // A remote driver stands outside of the network between the nodes.
+  bool inside = !from.remote && !remote->data_host_port.empty();
+  out.set_host_port(inside ? remote->data_host_port : remote->host_port);
   out.set_machine(remote->machine);
   processes_.send(from.id, call_id, message);
 }

@@ -28,6 +28,7 @@ class PeerLinks {
  public:
   struct Remote {  // what is known of another node
     std::string host_port;
+    std::string data_host_port;  // --data-interface; may be empty
     std::string machine;
     const proto::DeathRecord* death = nullptr;  // it is dead
   };

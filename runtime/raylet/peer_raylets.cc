@@ -82,6 +82,11 @@ std::string PeerRaylets::address_of(NodeId node) const {
   return info ? info->address() : std::string();
 }
 
+std::string PeerRaylets::data_address_of(NodeId node) const {
+  const proto::NodeInfo* info = nodes_.find(node);
+  return info && !info->data_address().empty() ? info->data_address() : address_of(node);
+}
+
 bool PeerRaylets::same_machine(NodeId node) const {
   const proto::NodeInfo* info = nodes_.find(node);
   return info && info->machine() == base::boot_id();

@@ -31,7 +31,7 @@ class PeerRaylets : public ObjectWires {
   void send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) override;
   NodeId own_node() const override { return processes_.node(); }
   NodeId node_of(uint64_t short_node) const override;
-  std::string address_of(NodeId node) const override;
+  std::string data_address_of(NodeId node) const override;
   bool same_machine(NodeId node) const override;
   void ask_object(NodeId home, const proto::AskObjectRequest& request,
                   std::function<void(proto::AskObjectReply)> done) override;
@@ -41,6 +41,7 @@ class PeerRaylets : public ObjectWires {
   void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) override;
 
  private:
+  std::string address_of(NodeId node) const;
   std::shared_ptr<rpc::Channel> channel(NodeId node);
   proto::Failure failure_with(NodeId node, const base::Status& status) const;
   template <class Request, class Reply>

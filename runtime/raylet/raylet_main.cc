@@ -41,7 +41,7 @@ Outcome prepare(base::Loop& loop, const RayletSettings& settings, raylet::NodeSt
   if (!port.ok()) return {port.status(), 1};
   start.port = std::move(*port);
   auto node = base::random_id<rayo::NodeId>();
-  start.own = raylet::describe_node(settings, node, start.port->address());
+  start.own = raylet::describe_node(settings, node, *start.port);
   auto joined = raylet::join_cluster(loop, settings, node);
   if (!joined.ok()) return {joined.status(), rayo::rpc::join_exit_code(joined.status())};
   start.joined = std::move(*joined);
@@ -79,6 +79,7 @@ int serve(base::Loop& loop, const RayletSettings& settings, int ready_fd) {
   }
   Readiness ready{.ok = true,
                   .address = start.own.address,
+                  .data_address = start.own.data_address,
                   .cluster = start.joined.cluster.hex(),
                   .cluster_name = start.joined.cluster_name,
                   .node = start.own.id.hex(),

@@ -91,6 +91,44 @@ def test_advertise_through_nat(network):
     calls_work_on(other, ", remote", RAYO_ADDRESS=f"{gate}:6380", **token)
 
 
+# Frames of ours begin with "RAYO" behind 20 bytes of TCP header and 12 of its time stamps; control is TLS.
+NO_DATA = """table inet block {{ chain in {{ type filter hook input priority 0;
+  iifname {device} tcp dport 6380 @th,256,32 0x5241594f counter drop
+}}
+}}"""
+
+
+def test_data_interface(network):
+    """Calls and objects go over the second cable; the first one lets control alone through."""
+    head, other = network.machine("a"), network.machine("b")
+    for _ in range(2):
+        network.cable(head, other)
+    for machine in (head, other):
+        machine.sh("ip", "route", "add", "default", "dev", machine.devices[0])
+        machine.sh("nft", NO_DATA.format(device=machine.devices[0]))
+    started, token = start_and_token(head, "--data-interface", head.devices[1], "--num-cpus", "8")
+    assert started["node_address"] == f"{head.addresses[0]}:6380" and started["data_address"] == f"{head.addresses[1]}:6380", started
+    joined = other.rayo("start", "--address", started["address"], "--data-interface", other.devices[1], "--num-cpus", "8", "--json", env=token, code=0).json()
+    assert joined["data_address"] == f"{other.addresses[1]}:6380", joined
+    before = head.bytes_through(head.devices[1])
+    calls_work_on(head)
+    assert head.bytes_through(head.devices[1]) - before > 400_000  # the large values at least
+
+
+def test_a_blocked_data_interface_is_named(network):
+    head, other = network.machine("a"), network.machine("b")
+    for _ in range(2):
+        network.cable(head, other)
+    for machine in (head, other):
+        machine.sh("ip", "route", "add", "default", "dev", machine.devices[0])
+    other.sh("nft", f"table inet block {{ chain in {{ type filter hook input priority 0; iifname {other.devices[1]} tcp dport 6380 drop; }}\n}}")
+    started, token = start_and_token(head, "--data-interface", head.devices[1])
+    refused = other.rayo("start", "--address", started["address"], "--data-interface", other.devices[1], "--num-cpus", "1", env=token)
+    expect("port_blocked_one_way", refused)
+    assert f"{other.addresses[1]}:6380" in refused.error[0], repr(refused)
+    assert not other.processes()
+
+
 @pytest.mark.parametrize("advertise", [False, True])
 def test_a_cluster_over_v6(network, advertise):
     head, other = network.machine("a"), network.machine("b")

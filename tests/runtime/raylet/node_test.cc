@@ -64,7 +64,7 @@ class NodeTest : public testing::Test {
     ASSERT_TRUE(port.ok());
     start.port = std::move(*port);
     auto id = base::random_id<NodeId>();
-    start.own = describe_node(settings_, id, start.port->address());
+    start.own = describe_node(settings_, id, *start.port);
     auto joined = join_cluster(*loop_, settings_, id);
     ASSERT_TRUE(joined.ok()) << joined.status();
     start.joined = std::move(*joined);
