@@ -72,8 +72,9 @@ void Directory::drop(ProcessKey process, const ObjectId& object) {
   touch(object, e);
 }
 
-void Directory::publish(ProcessKey process, const ObjectId& object, std::optional<Known> known) {
+void Directory::publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld) {
   Entry& e = entry(object);
+  e.tell_unheld |= tell_unheld;
   if (is_home(object) && object.process == process) e.holders.insert(process);
   if (known) learn(object, e, std::move(*known));
   touch(object, e);
@@ -370,6 +371,7 @@ void Directory::erase(std::unordered_map<ObjectId, Entry>::iterator found) {
   if (e.extent) extents_.release(e.extent->offset);
   if (e.is_sealed && !is_home(found->first))
     act({.kind = Action::Kind::kTellHome, .object = found->first, .held = false, .copy = true});
+  if (e.tell_unheld) act({.kind = Action::Kind::kUnheld, .object = found->first});
   for (NodeKey node : e.copies) act({.kind = Action::Kind::kDropCopy, .object = found->first, .node = node});
   idle_.erase(found->first);
   entries_.erase(found);

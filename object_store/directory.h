@@ -56,6 +56,7 @@ struct Action {
     kTellHome,  // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
     kPull,      // fetch `object` from `node` into this node's arena at `offset`; then pulled()
     kDropCopy,  // tell `node` that `object` is gone: it may free its copy
+    kUnheld,    // tell the process that minted `object` that nobody holds it any more
   };
   Kind kind;
   Ticket ticket = 0;
@@ -82,7 +83,8 @@ class Directory {
   void hold(ProcessKey process, const ObjectId& object);
   void drop(ProcessKey process, const ObjectId& object);
   // From the minting process (or any that made it): the value, its failure, or that it will come (`known` empty).
-  void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known);
+  // `tell_unheld`: kUnheld once it is freed.
+  void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld = false);
   // Space in the arena; nullopt where it is full. The object is the writer's until seal.
   std::optional<int64_t> create(ProcessKey writer, const ObjectId& object, int64_t size_bytes);
   void seal(ProcessKey writer, const ObjectId& object);
@@ -132,6 +134,7 @@ class Directory {
     bool is_sealed = false;
     bool pulling = false;
     bool asked_home = false;
+    bool tell_unheld = false;
     ProcessKey writer = 0;  // made here; a copy that was made here stays until its home says so
     std::set<ProcessKey> holders;
     std::map<ProcessKey, int> pins;

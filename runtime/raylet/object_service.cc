@@ -72,7 +72,8 @@ class Service final : public ObjectService {
   void publish(ProcessId from, const proto::PublishObject& request) override {
     ObjectId object = rpc::from_proto(request.object());
     if (object.home == self_) {
-      directory_.publish(key(from), object, known_of(request));
+      directory_.publish(key(from), object, known_of(request), request.tell_unheld());
+      if (request.tell_unheld()) watched_[object] = from;
       return settle();
     }
     proto::PublishAtHomeRequest forward;
@@ -199,6 +200,7 @@ class Service final : public ObjectService {
 
   void process_gone(ProcessId process, const proto::DeathRecord& death) override {
     std::erase_if(askers_, [&](const auto& asker) { return asker.second.process == process; });
+    std::erase_if(watched_, [&](const auto& watched) { return watched.second == process; });
     directory_.process_died(key(process), death);
     settle();
   }
@@ -246,7 +248,17 @@ class Service final : public ObjectService {
         return pull(action);
       case Action::Kind::kDropCopy:
         return drop_copy(action);
+      case Action::Kind::kUnheld:
+        return tell_unheld(action.object);
     }
+  }
+
+  void tell_unheld(const ObjectId& object) {
+    auto watched = watched_.extract(object);
+    if (!watched) return;  // its process has gone
+    proto::ToWorker message;
+    *message.mutable_object_unheld()->mutable_object() = rpc::to_proto(object);
+    wires_.send(watched.mapped(), 0, message);
   }
 
   void answer(const Action& action) {
@@ -375,6 +387,7 @@ class Service final : public ObjectService {
   Directory directory_;
   HomeOutbox outbox_;
   std::unordered_map<Ticket, Asker> askers_;
+  std::unordered_map<ObjectId, ProcessId> watched_;     // by whom: ObjectUnheld is due
   std::unordered_map<uint64_t, uint64_t> last_number_;  // of each node's HoldObjects
   Ticket last_ticket_ = 0;
   int64_t told_used_ = 0;

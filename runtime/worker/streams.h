@@ -1,8 +1,9 @@
 // The streams that this process writes and reads, by number: a written one by its marker's counter (call_id of the
 // reader's frames), a read one by a number of our own (call_id of the maker's frames).
 //
-// The marker is an object of the maker's that stands for the right to read: whoever holds the Stream counts it. One that
-// never left this process and is dropped ends the stream like a cancel (on_unheld). Under the baton.
+// The marker is an object of the maker's that stands for the right to read: whoever holds the Stream counts it. When
+// nobody does any more the maker is told (on_unheld), so a Stream that is dropped unread, in whatever process or value,
+// ends like one that is cancelled. Under the baton.
 #pragma once
 
 #include <unordered_map>

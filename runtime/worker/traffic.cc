@@ -239,6 +239,8 @@ void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
     case M::kNotice:
       if (events_.on_notice) events_.on_notice(message.notice());
       return;
+    case M::kObjectUnheld:
+      return streams_.on_unheld(id_of(message.object_unheld().object()));
     case M::kExit:
       if (events_.on_exit) events_.on_exit(message.exit().reason());
       return;

@@ -56,6 +56,24 @@ TEST_F(DirectoryTest, AWaiterGetsWhatIsPublishedLater) {
   EXPECT_EQ(answer.known.value, "x");
 }
 
+// A stream whose Stream was dropped unread: its maker must hear of it, or it waits for credit for ever.
+TEST_F(DirectoryTest, WhoAskedIsToldWhenNobodyHoldsItsObject) {
+  directory_.publish(kProcess, kMine, value("x"), true);
+  directory_.hold(kOther, kMine);
+  directory_.node_hold(kThere, kMine);
+  directory_.drop(kProcess, kMine);
+  directory_.drop(kOther, kMine);
+  clock_.advance(2 * Directory::kLinger);
+  directory_.sweep();
+  EXPECT_TRUE(nothing_to_do()) << "another node holds it";
+  directory_.node_drop(kThere, kMine);
+  directory_.sweep();
+  EXPECT_TRUE(nothing_to_do()) << "a hold may be on its way";
+  clock_.advance(2 * Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(only(Action::Kind::kUnheld).object, kMine);
+}
+
 TEST_F(DirectoryTest, ADeathOfTheMinterAnswersItsWaiters) {  // invariant 1
   directory_.resolve(1, kMine, true, kOther);
   proto::DeathRecord record;
@@ -310,6 +328,8 @@ class Lives {
         break;
       case Action::Kind::kDropCopy:
         at(action.node).copy_dropped(action.object);
+        break;
+      case Action::Kind::kUnheld:
         break;
     }
   }

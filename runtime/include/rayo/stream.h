@@ -22,8 +22,8 @@
 // Ends. The reader is told each of these after the items that were written before: close() or the end of the
 // writer (next() answers nothing), fail() (next() throws that error), the death of the maker's process
 // (ActorDied or Unavailable, with the record). The writer is told (cancelled(), and write() answers false) when
-// the reader's Stream is destroyed or cancelled after its first next(), or its process dies. (A Stream that left its
-// process and is dropped without one next() is not noticed yet.) A stream that an actor made ends with that actor.
+// the reader's Stream is destroyed or cancelled, its process dies, or the value that held the Stream is dropped
+// unread. A stream that an actor made ends with that actor.
 //
 // Threads: one at a time reads; any may write, close and cancel, also at the same time.
 #pragma once

@@ -215,9 +215,20 @@ TEST_F(ApiTest, TheWriterHearsThatNobodyReads) {
 }
 
 TEST_F(ApiTest, AStreamThatIsDroppedUnreadIsCancelled) {
+  auto source = rayo::spawn<Source>();
+  const auto cancelled = [&source] { return source.call<&Source::cancelled>().get(); };
+  auto never_decoded = source.call<&Source::open>(8);
+  EXPECT_FALSE(cancelled());
+  never_decoded = {};
+  EXPECT_TRUE(soon(cancelled)) << "its value was never looked at";
+  {
+    auto never_read = source.call<&Source::open>(8).get();
+    EXPECT_FALSE(cancelled());
+  }
+  EXPECT_TRUE(soon(cancelled));
   auto [writer, stream] = rayo::make_stream<int64_t>();
   stream = {};
-  EXPECT_TRUE(writer.cancelled());
+  EXPECT_TRUE(writer.cancelled()) << "it never left this process";
 }
 
 TEST_F(ApiTest, OneReaderGetsTheItems) {
