@@ -13,9 +13,10 @@ namespace rayo::base {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr size_t kGuard = StackPool::kGuardBytes;
 constexpr size_t kStacksKept = 64;
 
-void unmap(const Stack& stack) { ::munmap(static_cast<char*>(stack.top) - stack.size - kPage, stack.size + kPage); }
+void unmap(const Stack& stack) { ::munmap(static_cast<char*>(stack.top) - stack.size - kGuard, stack.size + kGuard); }
 
 }  // namespace
 
@@ -31,11 +32,11 @@ Stack StackPool::take() {
     stack = free_.back();
     free_.pop_back();
   } else {
-    void* memory = ::mmap(nullptr, bytes_ + kPage, PROT_READ | PROT_WRITE,
+    void* memory = ::mmap(nullptr, bytes_ + kGuard, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    RAYO_CHECK(::mprotect(memory, kPage, PROT_NONE) == 0, "the page is ours");
-    stack = {static_cast<char*>(memory) + kPage + bytes_, bytes_};
+    RAYO_CHECK(::mprotect(memory, kGuard, PROT_NONE) == 0, "the pages are ours");
+    stack = {static_cast<char*>(memory) + kGuard + bytes_, bytes_};
   }
 #if defined(__SANITIZE_ADDRESS__)
   // An ended fiber leaves its last frames' red zones behind.

@@ -46,7 +46,10 @@ std::string sentence(proto::DeathKind kind, const ProcessEnd& end, const EndCont
     case proto::FENCED:
       return cat(what, " was fenced", because);
     default:
-      return cat(what, " ended: ", how(end));
+      return cat(what, " ended: ", how(end),
+                 context.overflowed && end.signal == SIGSEGV
+                     ? ": the stack of a concurrent call overflowed (give the actor a larger stack_size)"
+                     : "");
   }
 }
 

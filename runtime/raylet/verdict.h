@@ -31,6 +31,7 @@ struct EndContext {
   std::string asked_text;                             // the reason in words; may be empty
   bool reached_init = true;                           // said hello
   uint32_t incarnation = 0;                           // of the actor that it hosted
+  bool overflowed = false;                            // a call's stack, as the process itself said at its end
   int64_t oom_kills = 0;                              // of the cgroup since the process began
   std::vector<std::string> last_lines;
   base::WallTime at{};

@@ -222,6 +222,7 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   context.asked_text = child.asked.text;
   context.reached_init = child.said_hello;
   context.incarnation = entry ? entry->incarnation : 0;
+  context.overflowed = entry && entry->doorbell && entry->doorbell->overflowed();
   // Its own group counts for it alone; without one, what was killed in ours since it began was perhaps another.
   const int64_t own_kills = groups_ ? groups_->oom_kills(process) : -1;
   context.oom_kills = own_kills >= 0 ? own_kills : oom_kills() - child.oom_before;

@@ -37,7 +37,8 @@ struct DoorbellPage {
   alignas(64) std::atomic<uint64_t> armed;
   // Odd while no thread of the process drives its rings, so while user code runs; counts up.
   alignas(64) std::atomic<uint64_t> busy;
-  std::atomic<uint32_t> core;  // on which the driving thread ran last
+  std::atomic<uint32_t> core;        // on which the driving thread ran last
+  std::atomic<uint32_t> overflowed;  // 1: the stack of a concurrent call overflowed; the process is about to die of it
   // 1 from an urgent sender's write of the service eventfd until the service thread looks.
   alignas(64) std::atomic<uint32_t> kicked;
 };
@@ -125,6 +126,7 @@ class PeerDoorbell {
   // process may have overwritten it. For a peer that has not read what lies there for 100 ms.
   void ring_regardless(uint32_t bit);
 
+  bool overflowed() const { return page_->overflowed.load(std::memory_order_relaxed) == 1; }
   uint32_t core() const { return page_->core.load(std::memory_order_relaxed); }
 
  private:

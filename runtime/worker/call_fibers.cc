@@ -7,6 +7,7 @@
 
 #include "runtime/base/exception_state.h"
 #include "runtime/base/stack_pool.h"
+#include "runtime/worker/stack_overflow.h"
 
 namespace rayo::worker {
 
@@ -20,8 +21,9 @@ namespace {
 // What Boost.Context asks for a stack.
 struct PooledStack {
   base::StackPool* pool;
+  base::Stack* taken;
   boost::context::stack_context allocate() const {
-    const base::Stack stack = pool->take();
+    const base::Stack stack = *taken = pool->take();
     boost::context::stack_context context;
     context.sp = stack.top;
     context.size = stack.size;
@@ -33,6 +35,7 @@ struct PooledStack {
 }  // namespace
 
 struct CallFibers::Fiber {
+  base::Stack stack;
   boost::context::fiber context;  // where it goes on; while it runs, where the main loop does
   base::ExceptionState own;       // while it does not run
   base::ExceptionState main;      // while it runs
@@ -48,7 +51,7 @@ CallFibers::~CallFibers() = default;
 
 void CallFibers::start(std::function<void()> body) {
   Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
-  fiber.context = boost::context::fiber(std::allocator_arg, PooledStack{&stacks_->pool},
+  fiber.context = boost::context::fiber(std::allocator_arg, PooledStack{&stacks_->pool, &fiber.stack},
                                         [&fiber, body = std::move(body)](boost::context::fiber main) mutable {
                                           fiber.context = std::move(main);
                                           body();
@@ -63,7 +66,9 @@ void CallFibers::resume(Fiber& fiber) {
   fiber.ready = nullptr;
   fiber.main.save();
   fiber.own.restore();
+  runs_on(fiber.stack);
   fiber.context = std::move(fiber.context).resume();
+  runs_on({});
   fiber.own.save();
   fiber.main.restore();
   running_ = nullptr;

@@ -9,6 +9,7 @@
 #include "runtime/base/invoke.h"
 #include "runtime/base/text.h"
 #include "runtime/worker/failure.h"
+#include "runtime/worker/stack_overflow.h"
 
 namespace rayo::worker {
 
@@ -247,6 +248,7 @@ std::optional<ErrorRecord> CallHost::invoke(Method& method, internal::Invocation
 
 void CallHost::construct() {
   Starting start = *std::exchange(starting_, std::nullopt);
+  if (fibers_) watch_stack_overflows(wires_.engine.doorbell().page().overflowed);
   Method& made = method(start.spec.constructor());
   std::optional<ErrorRecord> error;
   internal::Invocation invocation;

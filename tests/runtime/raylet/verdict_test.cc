@@ -20,6 +20,16 @@ TEST(Verdict, ExitAndSignal) {
   EXPECT_NE(record.text().find("Segmentation fault"), std::string::npos);
 }
 
+// A SIGSEGV alone sends people after a bad pointer that is not there.
+TEST(Verdict, AnOverflowOfACallsStackIsNamedWithWhatHelps) {
+  auto record = explain({.signal = SIGSEGV}, {.what = "actor Deep", .overflowed = true});
+  EXPECT_EQ(
+      record.text(),
+      "actor Deep ended: signal 11 (Segmentation fault): the stack of a concurrent call overflowed (give the actor "
+      "a larger stack_size)");
+  EXPECT_EQ(explain({.signal = SIGKILL}, {.overflowed = true}).text().find("stack"), std::string::npos);
+}
+
 TEST(Verdict, AKillOfTheKernelForMemoryIsNoKillOfOurs) {
   EXPECT_EQ(explain({.signal = SIGKILL}, {.oom_kills = 1}).kind(), proto::OUT_OF_MEMORY);
   EXPECT_EQ(explain({.signal = SIGKILL}, {.oom_kills = 0}).kind(), proto::SIGNAL);
