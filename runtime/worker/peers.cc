@@ -29,9 +29,17 @@ void Peers::connect(const proto::ProcessAddress& address, CallOwner& owner) {
   const bool offered = idle_.offered(entry.link);
   if (entry.link != kNoPeer && !offered) return owner.linked(entry.link);
   if (entry.connecting) return;
+  if (const PeerId called_by = link_of_remote(process); called_by != kNoPeer) return connected(process, called_by);
   entry.connecting = true;
   entry.address = address;
   if (!offered) ask_for_link(process, address);
+}
+
+PeerId Peers::link_of_remote(const ProcessId& process) const {
+  for (const auto& [peer, caller] : callers_)
+    if (id_of<ProcessId>(caller.process()) == process && !id_of<NodeId>(caller.node()) && !by_peer_.contains(peer))
+      return peer;
+  return kNoPeer;
 }
 
 void Peers::ask_for_link(const ProcessId& process, const proto::ProcessAddress& address) {

@@ -78,6 +78,8 @@ class Peers {
 
   struct Dialled;
 
+  // A remote driver cannot be dialled: a stream that it made is read on the link by which it called us, if it did.
+  PeerId link_of_remote(const ProcessId& process) const;
   void ask_for_link(const ProcessId& process, const proto::ProcessAddress& address);
   std::vector<CallOwner*> owners_on(PeerId peer) const;
   bool idle(PeerId peer) const;

@@ -28,10 +28,7 @@ def test_from_a_remote_driver(home, tmp_path, nodes):
     address = home.start_head("--num-cpus", "8")["address"]
     if nodes == 2:
         home.start_node(address, "--num-cpus", "8")
-    node = home.rayo("status", "--json", code=0).json()["nodes"][0]["address"]
-    token = next((home.root / "home" / "sessions").glob("*.token")).read_text().strip()
-    away = {"RAYO_HOME": str(tmp_path / "home"), "RAYO_RUNTIME_DIR": str(tmp_path / "run"), "RAYO_ADDRESS": node, "RAYO_TOKEN": token}
-    assert f"{nodes} nodes, remote, 0 failed" in run(home, **away)
+    assert f"{nodes} nodes, remote, 0 failed" in run(home, **home.away(tmp_path))
 
 
 def test_a_program_with_threads_before_init(home):

@@ -95,6 +95,12 @@ class Home:
     def status(self, *flags):
         return self.rayo("status", "--json", *flags, code=0).json()
 
+    def away(self, folder):
+        """The environment of a driver that shares nothing with this home but the token."""
+        token = next((self.root / "home" / "sessions").glob("*.token")).read_text().strip()
+        return {"RAYO_HOME": str(folder / "home"), "RAYO_RUNTIME_DIR": str(folder / "run"),
+                "RAYO_ADDRESS": self.status()["nodes"][0]["address"], "RAYO_TOKEN": token}
+
     def wait_for(self, condition, what, timeout=20):
         """The condition's value as soon as it is true; fails with `what` at the deadline."""
         deadline = time.monotonic() + timeout

@@ -52,13 +52,6 @@ def test_a_killed_worker_is_known_to_its_caller_at_once_and_with_its_record(home
     assert [one["death"]["signal"] for one in workers if one["pid"] == told["pid"]] == [9]
 
 
-def remote(home, tmp_path):
-    """The environment of a driver that shares nothing with this home but the token."""
-    node = home.status()["nodes"][0]["address"]
-    token = next((home.root / "home" / "sessions").glob("*.token")).read_text().strip()
-    return {"RAYO_HOME": str(tmp_path / "home"), "RAYO_RUNTIME_DIR": str(tmp_path / "run"), "RAYO_ADDRESS": node, "RAYO_TOKEN": token}
-
-
 def mapped_files(home):
     """Shared memory that the raylets hold: a pair of rings, an arena and doorbells are memfds."""
     count = 0
@@ -97,7 +90,7 @@ ENDS = ["return", "throw", signal.SIGINT, signal.SIGKILL]
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: getattr(end, "name", end))
 def test_a_drivers_end_leaves_nothing_within_a_second(home, nodes, tmp_path, end, place):
     daemons, shared = set(home.processes()), mapped_files(home)
-    program = Program(home, "cluster_deaths", "hold", *nodes, env=remote(home, tmp_path) if place == "remote" else None)
+    program = Program(home, "cluster_deaths", "hold", *nodes, env=home.away(tmp_path) if place == "remote" else None)
     program.line_that("ready", 60)
     status = home.wait_for(lambda: (s := home.status())["actors"]["alive"] == 2 and sum(n["drivers"] for n in s["nodes"]) == 1 and s,
                            "two actors and the driver are shown")

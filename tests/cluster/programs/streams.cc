@@ -43,6 +43,12 @@ struct Reader {
   rayo::Stream<int64_t> in;
   void hold(rayo::Stream<int64_t> stream) { in = std::move(stream); }
   int64_t read() { return in.next(20s).value_or(-1); }
+  // How many items came, each in its place.
+  int64_t read_all(rayo::Stream<int64_t> stream) {
+    int64_t n = 0;
+    for (int64_t item : stream) n += item == n ? 1 : -1'000'000;
+    return n;
+  }
   int64_t pid() { return ::getpid(); }
 };
 
@@ -72,6 +78,17 @@ void whole(const rayo::NodeId& node, const std::string& where) {
     ++expected;
   }
   check(expected == 20'000, "the stream ended early, " + where);
+}
+
+// The driver writes, also where nobody can dial it.
+void from_here(const rayo::NodeId& node, const std::string& where) {
+  auto reader = rayo::spawn<Reader>({.node = node});
+  auto [writer, stream] = rayo::make_stream<int64_t>({.window = 32});
+  auto count = reader.call<&Reader::read_all>(stream);
+  for (int64_t i = 0; i < 20'000 && writer.write(i); ++i) {
+  }
+  writer.close();
+  check(count.get(20s) == 20'000, "what the driver wrote did not come whole, " + where);
 }
 
 void maker_dies(const rayo::NodeId& node, const std::string& where) {
@@ -117,6 +134,7 @@ int main(int argc, char** argv) {
   for (const rayo::NodeRecord& node : nodes) {
     const std::string where = "maker on " + node.address;
     whole(node.id, where);
+    from_here(node.id, where);
     maker_dies(node.id, where);
     for (const rayo::NodeRecord& other : nodes) {
       reader_dies(node.id, other.id, true, where + ", reader on " + other.address);
