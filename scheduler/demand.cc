@@ -61,7 +61,7 @@ std::string shape_key(const Demand& demand) {
   };
   add(demand.resources);
   add(demand.to_place);
-  out += cat(demand.gpu_memory_bytes, ';', demand.node.hex(), demand.node_soft, ';');
+  out += cat(demand.gpu_memory_bytes, ';', demand.node.hex(), demand.node_soft, demand.spread, ';');
   for (const auto& rule : demand.labels) out += cat(rule.key, rule.negate, base::join(rule.values, "|"), ';');
   return out;
 }

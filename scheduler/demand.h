@@ -32,6 +32,7 @@ struct Demand {
   std::vector<LabelRule> labels;
   NodeId node;             // affinity; nil: any
   bool node_soft = false;  // another node will do where that one cannot
+  bool spread = false;     // the least loaded node, and (head) another one than the last ones of this shape
 };
 
 // One reason, with figures. Codes: insufficient_cpu, insufficient_gpu, insufficient_memory, insufficient_resource,

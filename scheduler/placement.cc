@@ -58,6 +58,7 @@ double fill(const Demand& demand, const ViewNode& node) {
 
 double score(const Demand& demand, const ViewNode& node, const PlaceHints& hints) {
   double full = fill(demand, node);
+  if (demand.spread) return 1 - full;
   bool preferred = hints.prefer == node.id && hints.prefer;
   if (full <= kPackUntil) return 2 + full + (preferred ? 1 : 0);
   return 1 - full + (preferred ? 0.001 : 0);

@@ -1,6 +1,6 @@
 // Where a demand goes. Filter: alive, labels, affinity, capacity by device. Score: packing until a node is half full,
-// the preferred node (locality) first, and then spreading. Deterministic: the same view, demand and seed give the same
-// node.
+// the preferred node (locality) first, and then spreading; of a demand that says spread, the emptiest. Deterministic:
+// the same view, demand and seed give the same node.
 //
 //   if (auto node = place(demand, view, {.prefer = creator_node, .seed = 7})) start_on(*node);
 //   else for (const Reason& reason : explain(demand, view)) ...

@@ -328,7 +328,7 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
   actor.class_name = class_name;
   actor.name = options.name;
   actor.name_space = name_space;
-  actor.count = 1;
+  actor.count = options.lifetime == Lifetime::kDetached ? 2 : 1;  // a handle of its own
   actor.most_concurrent = static_cast<size_t>(options.max_concurrency);
   if (actor.most_concurrent > 1)
     actor.fibers = std::make_unique<worker::CallFibers>(

@@ -50,6 +50,9 @@ json::object actor_json(const proto::ActorInfo& actor) {
           {"namespace", actor.namespace_()},
           {"state", rpc::actor_state_text(actor.state())},
           {"incarnation", actor.incarnation()},
+          {"restarts", actor.restarts()},
+          {"max_restarts", actor.max_restarts()},
+          {"detached", actor.detached()},
           {"node", id_json(actor.address().node())},
           {"pid", actor.pid()},
           {"job", id_json(actor.job())},
@@ -117,8 +120,16 @@ std::vector<Column> columns_of(std::string_view what) {
             {"STATE", "state"}, {"SINCE", "started_at"}, {"WHAT", "what"}, {"", "death.text"}};
   }
   if (what == "actors") {
-    return {{"ID", "id"},     {"CLASS", "class"}, {"NAME", "name"},   {"STATE", "state"},
-            {"NODE", "node"}, {"PID", "pid"},     {"SINCE", "since"}, {"", "death.text"}};
+    return {{"ID", "id"},
+            {"CLASS", "class"},
+            {"NAME", "name"},
+            {"DETACHED", "detached"},
+            {"STATE", "state"},
+            {"NODE", "node"},
+            {"PID", "pid"},
+            {"SINCE", "since"},
+            {"RESTARTS", "restarts"},
+            {"LAST DEATH", "death.text"}};
   }
   return {{"ID", "id"},   {"STATE", "state"},        {"PROGRAM", "program"}, {"NODE", "node"},
           {"PID", "pid"}, {"STARTED", "started_at"}, {"ENDED", "ended_at"},  {"", "death.text"}};

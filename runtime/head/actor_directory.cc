@@ -23,7 +23,6 @@ void save(const Actor& actor, ActorChanges& changes) {
   proto::StoredActor row;
   *row.mutable_spec() = actor.spec;
   *row.mutable_info() = actor.info;
-  row.set_restarts(actor.restarts);
   rpc::to_proto(actor.node, row.mutable_node());
   changes.persist.put("actors", id_of(actor).hex(), row.SerializeAsString());
 }
@@ -44,12 +43,12 @@ bool mendable(proto::DeathKind kind) {
 }
 
 bool may_restart(const Actor& actor) {
-  return actor.spec.max_restarts() < 0 || actor.restarts < actor.spec.max_restarts();
+  return actor.spec.max_restarts() < 0 || actor.info.restarts() < actor.spec.max_restarts();
 }
 
-base::Duration back_off(int restarts) {
-  if (restarts <= 1) return {};
-  return std::min(kRestartMost, kRestartFirst * (1 << std::min(restarts - 2, 10)));
+base::Duration back_off(int short_lives) {
+  if (short_lives <= 1) return {};
+  return std::min(kRestartMost, kRestartFirst * (1 << std::min(short_lives - 2, 10)));
 }
 
 proto::Failure check(const proto::CreateActor& request) {
@@ -58,6 +57,9 @@ proto::Failure check(const proto::CreateActor& request) {
   if (request.get_if_exists() && spec.name().empty()) {
     return failure(proto::INVALID, "get_if_exists asks for an actor by name, and there is none",
                    "give the actor a name, or leave get_if_exists out");
+  }
+  if (spec.detached() && spec.name().empty()) {
+    return failure(proto::INVALID, "a detached actor without a name could be found by nobody", "give it a name");
   }
   if (auto bad = scheduler::check(rpc::from_proto(spec.demand())); !bad.ok()) return failure(proto::INVALID, bad);
   return {};
@@ -75,6 +77,9 @@ Actor make_actor(const proto::ActorSpec& spec, NodeId creator, int64_t now_us) {
   info.set_class_name(spec.class_name());
   *info.mutable_job() = spec.job();
   *info.mutable_resources() = spec.demand().resources();
+  info.set_max_restarts(spec.max_restarts());
+  info.set_max_call_retries(spec.max_call_retries());
+  info.set_detached(spec.detached());
   info.set_since_unix_us(now_us);
   if (creator) actor.holders.insert(creator);
   return actor;
@@ -203,7 +208,7 @@ void ActorDirectory::report(NodeId from, const proto::ActorInfo& info, int64_t n
       return;
     case proto::PENDING: {
       if (actor->info.state() == proto::ALIVE) return;
-      set_state(*actor, actor->restarts > 0 ? proto::RESTARTING : proto::PENDING, now_us);
+      set_state(*actor, actor->info.restarts() > 0 ? proto::RESTARTING : proto::PENDING, now_us);
       *actor->info.mutable_reasons() = info.reasons();
       changes.changed.push_back(id_of(*actor));
       changes.place.push_back({id_of(*actor), {}, from, {info.reasons().begin(), info.reasons().end()}});
@@ -239,17 +244,22 @@ void ActorDirectory::died(Actor& actor, proto::DeathRecord why, const proto::Fai
   bool was_alive = actor.info.state() == proto::ALIVE;
   // A constructor cut short by the loss of its node runs elsewhere, uncounted: nobody has seen this incarnation.
   bool again = !was_alive && (why.kind() == proto::NODE_LOST || why.kind() == proto::STOPPED);
+  if (why.kind() != proto::NODE_LOST && why.kind() != proto::STOPPED) changes.deaths.push_back(id_of(actor));
   if (!again && !(was_alive && mendable(why.kind()) && may_restart(actor))) {
     bury(actor, why, failure, changes);
     return;
   }
-  if (was_alive) ++actor.restarts;
-  set_state(actor, actor.restarts > 0 ? proto::RESTARTING : proto::PENDING, now_us);
+  if (was_alive) {
+    const bool forgiven = std::chrono::microseconds(now_us - actor.info.since_unix_us()) >= kRestartForgiven;
+    actor.short_lives = forgiven ? 1 : actor.short_lives + 1;
+    actor.info.set_restarts(actor.info.restarts() + 1);
+  }
+  set_state(actor, actor.info.restarts() > 0 ? proto::RESTARTING : proto::PENDING, now_us);
   *actor.info.mutable_death() = why;
   actor.info.set_incarnation(actor.info.incarnation() + 1);
   save(actor, changes);
   changes.changed.push_back(id_of(actor));
-  changes.place.push_back({id_of(actor), back_off(actor.restarts)});
+  changes.place.push_back({id_of(actor), was_alive ? back_off(actor.short_lives) : base::Duration{}});
 }
 
 void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure,
@@ -332,7 +342,7 @@ void ActorDirectory::handles(NodeId node, const proto::ActorHandles& handles, in
 }
 
 void ActorDirectory::without_handles(Actor& actor, int64_t now_us, ActorChanges& changes) {
-  if (!actor.holders.empty() || actor.dead()) return;
+  if (!actor.holders.empty() || actor.dead() || actor.spec.detached()) return;
   end(id_of(actor), death_record(proto::OUT_OF_SCOPE, {}, "its last handle was dropped", now_us), nullptr, changes);
 }
 
@@ -351,7 +361,6 @@ void ActorDirectory::restore(proto::StoredActor row) {
   Actor actor;
   actor.spec = std::move(*row.mutable_spec());
   actor.info = std::move(*row.mutable_info());
-  actor.restarts = row.restarts();
   actor.node = rpc::from_proto<NodeId>(row.node());
   actor.committed = true;
   ++count_of(counts_, actor.info.state());

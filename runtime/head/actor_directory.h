@@ -46,6 +46,7 @@ struct ActorChanges {
   std::vector<ToEnd> end;
   std::vector<ActorId> resend;   // StartActor again, to the node that it has
   std::vector<ActorId> changed;  // in state: for watchers
+  std::vector<ActorId> deaths;   // whose process ended by itself: for people
 };
 
 class ActorDirectory {
@@ -55,9 +56,9 @@ class ActorDirectory {
     proto::ActorInfo info;
     NodeId node;                 // while STARTING or ALIVE
     proto::ProcessAddress last;  // where it was last ALIVE: its log is there
-    int restarts = 0;
-    bool committed = false;    // false: its creation is being written; not placed, not told
-    std::set<NodeId> holders;  // nodes with a handle
+    int short_lives = 0;         // in a row, up to now: for the back-off
+    bool committed = false;      // false: its creation is being written; not placed, not told
+    std::set<NodeId> holders;    // nodes with a handle
     std::set<NodeId> watchers;
 
     bool dead() const { return info.state() == proto::DEAD; }

@@ -1,6 +1,7 @@
 #include "runtime/head/actor_requests.h"
 
 #include "runtime/base/text.h"
+#include "runtime/rpc/own_job.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::head {
@@ -22,16 +23,27 @@ proto::RelayReply unknown(ActorId id) {
 
 }  // namespace
 
-ActorDirectory::Created ActorRequests::create(NodeId node, const proto::CreateActor& request, Outcome& out) {
+ActorDirectory::Created ActorRequests::create(NodeId node, const proto::CreateActor& request, Outcome& out,
+                                              const proto::JobEvent* own_job) {
   auto job = rpc::from_proto<JobId>(request.spec().job());
   auto id = rpc::from_proto<ActorId>(request.spec().actor());
   if (state_.jobs.ended(job) && !state_.actors.find(id)) {
     return {Creation::kRefused, id, failure(proto::CANCELLED, "its job has ended")};
   }
+  const bool owns = own_job && rpc::from_proto<JobId>(own_job->job()) == job && job == rpc::own_job_of(id);
+  if (request.spec().detached() && !owns)
+    return {Creation::kRefused, id, failure(proto::INVALID, "a detached actor without a job of its own")};
   ActorChanges changes;
   auto created = state_.actors.create(request, node, state_.now_us(), changes);
+  if (own_job && created.outcome == Creation::kNew) state_.jobs.apply({}, *own_job, state_.now_us(), out.persist);
   placer_.settle(std::move(changes), out);
   return created;
+}
+
+void ActorRequests::abandon(ActorId id) {
+  const auto* actor = state_.actors.find(id);
+  if (actor && actor->spec.detached()) state_.jobs.abandon(rpc::from_proto<JobId>(actor->spec.job()));
+  state_.actors.abandon(id);
 }
 
 void ActorRequests::admit(ActorId id, Outcome& out) {

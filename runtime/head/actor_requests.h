@@ -14,9 +14,11 @@ class ActorRequests {
 
   // On kNew: write `out`, then admit() or abandon(). On kBeingWritten: wait for the writes before this one and ask
   // again.
-  ActorDirectory::Created create(NodeId node, const proto::CreateActor& request, Outcome& out);
+  // `own_job`: of a detached actor.
+  ActorDirectory::Created create(NodeId node, const proto::CreateActor& request, Outcome& out,
+                                 const proto::JobEvent* own_job = nullptr);
   void admit(ActorId id, Outcome& out);
-  void abandon(ActorId id) { state_.actors.abandon(id); }
+  void abandon(ActorId id);
 
   proto::RelayReply watch(NodeId node, const proto::WatchActor& request);
   proto::RelayReply unwatch(NodeId node, const proto::UnwatchActor& request);

@@ -18,6 +18,8 @@ class JobTable {
  public:
   // The driver's raylet says it began or ended. True: something changed, `persist` has the row.
   bool apply(NodeId node, const proto::JobEvent& event, int64_t now_us, Batch& persist);
+  // Its row could not be written.
+  void abandon(JobId id) { jobs_.erase(id); }
   // Ends the job; false where it is not known or ended.
   bool end(JobId id, const proto::DeathRecord& why, Batch& persist);
   // The running jobs whose driver is on this node.

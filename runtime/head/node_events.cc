@@ -147,7 +147,7 @@ void NodeEvents::settle_death(NodeId node, const proto::NodeInfo& info, const pr
   state_.events.add(state_.now_us(), why.kind() == proto::STOPPED ? "info" : "error", why.text());
   *out.send({}).mutable_node() = dead_node(info, why);
   out.persist.erase("nodes", node.hex());
-  for (auto job : state_.jobs.on_node(node)) end_job(job, why, out);
+  for (auto job : state_.jobs.on_node(node)) placer_.end_job(job, why, out);
   placer_.node_died(node);
   ActorChanges changes;
   state_.actors.node_died(node, why, state_.now_us(), changes);
@@ -163,23 +163,10 @@ void NodeEvents::job(NodeId node, const proto::JobEvent& event, Outcome& out) {
     auto why = event.death();
     if (why.kind() == proto::DEATH_UNSPECIFIED)
       why = death_record(proto::DRIVER_GONE, node, "its driver ended", state_.now_us());
-    end_job(id, why, out);
+    placer_.end_job(id, why, out);
   } else if (state_.jobs.apply(node, event, state_.now_us(), out.persist)) {
     *out.send({}).mutable_job() = *state_.jobs.find(id);
   }
-}
-
-void NodeEvents::end_job(JobId id, const proto::DeathRecord& why, Outcome& out) {
-  if (!state_.jobs.end(id, why, out.persist)) return;
-  auto record = why;
-  record.set_kind(proto::DRIVER_GONE);
-  record.set_text(cat("its driver is gone: ", why.text()));
-  ActorChanges changes;
-  state_.actors.end_job(id, record, changes);
-  placer_.settle(std::move(changes), out);
-  placer_.job_ended(id, out);
-  state_.key_value.end_namespace(job_namespace(id), out.persist);
-  *out.send({}).mutable_job() = *state_.jobs.find(id);
 }
 
 }  // namespace rayo::head

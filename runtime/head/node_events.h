@@ -23,7 +23,6 @@ class NodeEvents {
  private:
   void leave(NodeId node, const std::string& reason, Outcome& out);
   void job(NodeId node, const proto::JobEvent& event, Outcome& out);
-  void end_job(JobId id, const proto::DeathRecord& why, Outcome& out);
   void settle_death(NodeId node, const proto::NodeInfo& info, const proto::DeathRecord& why, Outcome& out);
   void note_devices(NodeId from, const proto::ResourceReport& report);
   void tell_state(NodeId node, Outcome& out);

@@ -55,13 +55,34 @@ std::vector<Waiting> PlacementQueue::remove_job(JobId job) {
   return take_if(items_, [&](const Waiting& item) { return !item.is_actor() && item.job == job; });
 }
 
+// Each node once before any a second time: the sizes of nodes and what else they do decide only the order in a round.
+std::optional<NodeId> PlacementQueue::place_apart(const Waiting& item, const NodeTable& nodes,
+                                                  std::vector<NodeId> avoid) {
+  if (rounds_.size() > kSpreadShapes) rounds_.clear();
+  auto& round = rounds_[item.shape];
+  const auto refused = static_cast<ptrdiff_t>(avoid.size());
+  avoid.insert(avoid.end(), round.begin(), round.end());
+  auto node = scheduler::place(item.demand, nodes.view(), {.seed = ++seed_, .avoid = avoid});
+  if (!node && !round.empty()) {
+    round.clear();
+    avoid.erase(avoid.begin() + refused, avoid.end());
+    node = scheduler::place(item.demand, nodes.view(), {.seed = ++seed_, .avoid = avoid});
+  }
+  if (node) round.push_back(*node);
+  return node;
+}
+
 bool PlacementQueue::place_one(Waiting& item, NodeTable& nodes, base::TimePoint now, std::vector<Placed>& out) {
   std::erase_if(item.refused, [&](const auto& entry) { return entry.second <= now; });
   std::vector<NodeId> avoid;
   for (const auto& [node, until] : item.refused) avoid.push_back(node);
-  auto node = scheduler::place(item.demand, nodes.view(), {.prefer = item.prefer, .seed = ++seed_, .avoid = avoid});
+  const bool apart = item.demand.spread;
+  auto node =
+      apart ? place_apart(item, nodes, std::move(avoid))
+            : scheduler::place(item.demand, nodes.view(), {.prefer = item.prefer, .seed = ++seed_, .avoid = avoid});
   if (!node) return false;
-  auto reserved = nodes.reserve(*node, item.demand, item.count);
+  // Of several leases that are to lie apart one is placed, and the requester asks again for the rest.
+  auto reserved = nodes.reserve(*node, item.demand, apart ? 1 : item.count);
   if (!reserved) return false;
   out.push_back({std::move(item), *node, *reserved});
   return true;

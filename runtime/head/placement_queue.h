@@ -70,9 +70,11 @@ class PlacementQueue {
 
  private:
   bool place_one(Waiting& item, NodeTable& nodes, base::TimePoint now, std::vector<Placed>& out);
+  std::optional<NodeId> place_apart(const Waiting& item, const NodeTable& nodes, std::vector<NodeId> avoid);
   std::list<Waiting> items_;
   uint64_t next_ticket_ = 1;
   uint64_t seed_ = 0;
+  std::map<std::string, std::vector<NodeId>> rounds_;  // of shapes that spread: nodes that had one in this round
 };
 
 }  // namespace rayo::head

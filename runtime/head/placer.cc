@@ -31,6 +31,7 @@ void Placer::settle(ActorChanges changes, Outcome& out) {
   out.persist.append(std::move(changes.persist));
   for (auto& end : changes.end) *out.send(end.node).mutable_end_actor() = std::move(end.order);
   for (const auto& wanted : changes.place) enqueue(wanted);
+  for (auto id : changes.deaths) tell_death(id);
   for (auto id : changes.changed) {
     const auto* actor = state_.actors.find(id);
     if (actor && actor->info.state() == proto::ALIVE) {
@@ -48,7 +49,10 @@ void Placer::settle(ActorChanges changes, Outcome& out) {
       }
       if (!actor || actor->dead()) state_.queue.remove_actor(id);
     }
-    if (actor) tell_watchers(id, out);
+    if (!actor) continue;
+    tell_watchers(id, out);
+    if (actor->dead() && actor->spec.detached())
+      end_job(rpc::from_proto<JobId>(actor->spec.job()), actor->info.death(), out);
   }
   for (auto id : changes.resend) {
     auto placed = state_.starting.find(id);
@@ -78,6 +82,19 @@ void Placer::enqueue(const ToPlace& wanted) {
                .prefer = job ? rpc::from_proto<NodeId>(job->node()) : NodeId{},
                .not_before = base::deadline_after(now, wanted.wait)};
   state_.queue.add(std::move(item), now);
+}
+
+void Placer::tell_death(ActorId id) {
+  const auto* actor = state_.actors.find(id);
+  if (!actor) return;
+  auto text = cat(actor_text(actor->spec), " died: ", actor->info.death().text());
+  const auto* waiting = state_.queue.find_actor(id);
+  if (waiting) {
+    auto wait = waiting->not_before - state_.now();
+    base::append(text, wait > base::Duration{} ? cat("; it is started again in ", base::format_duration(wait))
+                                               : std::string("; it is started again"));
+  }
+  state_.events.add(state_.now_us(), waiting ? "warning" : "error", std::move(text));
 }
 
 void Placer::tell_watchers(ActorId id, Outcome& out) {
@@ -240,12 +257,21 @@ void Placer::node_died(NodeId node) {
   }
 }
 
-void Placer::job_ended(JobId job, Outcome& out) {
+void Placer::end_job(JobId job, const proto::DeathRecord& why, Outcome& out) {
+  if (!state_.jobs.end(job, why, out.persist)) return;
+  auto record = why;
+  record.set_kind(proto::DRIVER_GONE);
+  record.set_text(cat("its driver is gone: ", why.text()));
+  ActorChanges changes;
+  state_.actors.end_job(job, record, changes);
+  settle(std::move(changes), out);
   for (const auto& item : state_.queue.remove_job(job)) {
     LeaseAnswer answer{item.ticket, {}, {}};
     *answer.reply.mutable_failure() = failure(proto::CANCELLED, "its job has ended");
     out.answers.push_back(std::move(answer));
   }
+  state_.key_value.end_namespace(job_namespace(job), out.persist);
+  *out.send({}).mutable_job() = *state_.jobs.find(job);
 }
 
 }  // namespace rayo::head

@@ -25,10 +25,12 @@ class Placer {
   void return_leases(const LeaseAnswer& answer, Outcome& out);
   // What this node was to grant is asked of others.
   void node_died(NodeId node);
-  void job_ended(JobId job, Outcome& out);
+  // Once: with its actors and what waits for it. `why`: of its driver, or of the detached actor whose own it is.
+  void end_job(JobId job, const proto::DeathRecord& why, Outcome& out);
 
  private:
   void enqueue(const ToPlace& wanted);
+  void tell_death(ActorId id);
   void tell_watchers(ActorId id, Outcome& out);
   void send_start(const Placed& placed, Outcome& out);
   void place_actor(Placed placed, Outcome& out);

@@ -25,7 +25,7 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
   auto node = rpc::from_proto<NodeId>(request.node());
   switch (request.message_case()) {
     case proto::RelayRequest::kCreateActor:
-      return create(node, request.create_actor());
+      return create(node, request.create_actor(), request.has_own_job() ? &request.own_job() : nullptr);
     case proto::RelayRequest::kWatchActor:
       return core_.actors.watch(node, request.watch_actor());
     case proto::RelayRequest::kUnwatchActor:
@@ -51,10 +51,10 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
 }
 
 // Who creates an actor watches it from then on.
-proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request) {
+proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request, const proto::JobEvent* own_job) {
   for (;;) {
     Outcome out;
-    auto created = core_.actors.create(node, request, out);
+    auto created = core_.actors.create(node, request, out, own_job);
     switch (created.outcome) {
       case Creation::kRefused:
         return failed_reply(std::move(created.failure));
@@ -122,7 +122,7 @@ proto::RelayReply Relay::find_job(JobId id) const {
 // Best effort, and not behind writes: a lost line of a log is no lost promise.
 proto::RelayReply Relay::log_lines(const proto::LogLinesFor& lines) {
   const auto* job = core_.state.jobs.find(rpc::from_proto<JobId>(lines.job()));
-  if (!job) return {};
+  if (!job || !rpc::from_proto<NodeId>(job->node())) return {};  // a detached actor's: it has no driver
   Send send{rpc::from_proto<NodeId>(job->node()), {}};
   *send.message.mutable_log_lines() = lines;
   core_.streams.send(send);

@@ -22,9 +22,13 @@ constexpr base::Duration kProbeLimit = 400ms;
 constexpr base::Duration kNoticeAfter = 1s;
 // A node that refused something is left out for this: its next report comes sooner, a worker's start takes longer.
 constexpr base::Duration kRefusalHolds = 500ms;
-// Restarts back off: the first at once, then doubling from here to the limit.
-constexpr base::Duration kRestartFirst = 500ms;
+// Restarts back off: the first at once, the second after kRestartFirst, then doubling to the limit. After a life of
+// kRestartForgiven it begins anew.
+constexpr base::Duration kRestartFirst = 1s;
 constexpr base::Duration kRestartMost = 30s;
+constexpr base::Duration kRestartForgiven = 60s;
+// Shapes that spread, whose last nodes are remembered.
+constexpr size_t kSpreadShapes = 1'000;
 // A request for leases that nobody asks again for is dropped after this.
 constexpr base::Duration kLeaseAskHolds = 3s;
 // One answer to PlaceLeases at the latest, even an empty one with reasons: the raylet asks again.

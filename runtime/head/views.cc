@@ -83,6 +83,17 @@ std::string duration_since(const ClusterState& state, int64_t at_us) {
   return base::format_duration(std::chrono::microseconds(std::max<int64_t>(0, state.now_us() - at_us)));
 }
 
+// "; restarted 2 of 3 times; its life before ended: ...": of an actor that may come back.
+std::string lives_text(const proto::ActorInfo& info) {
+  std::string out;
+  if (info.max_restarts() != 0)
+    out =
+        cat("; restarted ", info.restarts(), info.max_restarts() < 0 ? "" : cat(" of ", info.max_restarts()), " times");
+  if (info.state() != proto::DEAD && info.has_death())
+    base::append(out, cat("; its life before ended: ", info.death().text()));
+  return out;
+}
+
 proto::WhyReply why_actor(const ClusterState& state, const ActorDirectory::Actor& actor) {
   proto::WhyReply out;
   out.set_kind("actor");
@@ -94,16 +105,23 @@ proto::WhyReply why_actor(const ClusterState& state, const ActorDirectory::Actor
     for (const auto& reason : each) rpc::to_proto(reason, out.add_reasons());
     if (each.empty()) *out.mutable_reasons() = {waiting->refusal.begin(), waiting->refusal.end()};
     bool ever = could_ever_hold(waiting->demand, state.nodes.view());
-    out.set_text(cat(actor_text(actor.spec), " has waited ", since, " for ", scheduler::needed(waiting->demand).text(),
-                     ever ? "" : ", which no living node could ever hold"));
+    if (waiting->not_before > state.now())
+      out.set_text(cat(actor_text(actor.spec), " is started again in ",
+                       base::format_duration(waiting->not_before - state.now()), lives_text(actor.info)));
+    else
+      out.set_text(cat(actor_text(actor.spec), " has waited ", since, " for ",
+                       scheduler::needed(waiting->demand).text(), ever ? "" : ", which no living node could ever hold",
+                       lives_text(actor.info)));
+    if (actor.info.has_death()) *out.mutable_death() = actor.info.death();
   } else if (actor.dead()) {
-    out.set_text(cat(actor_text(actor.spec), " died ", since, " ago: ", actor.info.death().text()));
+    out.set_text(
+        cat(actor_text(actor.spec), " died ", since, " ago: ", actor.info.death().text(), lives_text(actor.info)));
     *out.mutable_death() = actor.info.death();
     if (actor.info.has_failure()) *out.mutable_failure() = actor.info.failure();
   } else {
     const auto* node = state.nodes.find(actor.node);
     out.set_text(cat(actor_text(actor.spec), " has been ", out.state(), " for ", since,
-                     node ? cat(" on ", node->info.hostname()) : ""));
+                     node ? cat(" on ", node->info.hostname()) : "", lives_text(actor.info)));
     if (actor.info.has_death()) *out.mutable_death() = actor.info.death();
   }
   return out;

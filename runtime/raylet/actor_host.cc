@@ -48,6 +48,9 @@ void ActorHost::start(const proto::StartActor& request) {
   info.set_class_name(request.spec().class_name());
   *info.mutable_job() = request.spec().job();
   *info.mutable_resources() = request.spec().demand().resources();
+  info.set_max_restarts(request.spec().max_restarts());
+  info.set_max_call_retries(request.spec().max_call_retries());
+  info.set_detached(request.spec().detached());
   hosted->lease = rpc::from_proto<LeaseId>(request.lease());
   actors_[actor] = std::move(hosted);
   tasks_.spawn("start actor", [this, actor, request] { run(actor, request); });

@@ -1,5 +1,6 @@
 #include "runtime/raylet/head_requests.h"
 
+#include "runtime/rpc/own_job.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
@@ -42,8 +43,8 @@ proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const p
 
 }  // namespace
 
-HeadRequests::HeadRequests(base::Loop& loop, Processes& processes, HeadLink& head)
-    : loop_(loop), processes_(processes), head_(head) {}
+HeadRequests::HeadRequests(base::Loop& loop, Processes& processes, Jobs& jobs, HeadLink& head)
+    : loop_(loop), processes_(processes), jobs_(jobs), head_(head) {}
 
 HeadRequests::~HeadRequests() = default;
 
@@ -70,7 +71,30 @@ void HeadRequests::answer(ProcessId from, const Question& question) {
 base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Question& question) {
   LocalProcess* process = processes_.find(from);
   if (!process) return base::failed(absl::StatusCode::kCancelled, "the process has ended");
-  return head_.relay(relay_request(*process, processes_.node(), question.message), question.deadline);
+  proto::RelayRequest request = relay_request(*process, processes_.node(), question.message);
+  if (request.has_create_actor() && request.create_actor().spec().detached())
+    return create_detached(process->job, std::move(request), question.deadline);
+  return head_.relay(request, question.deadline);
+}
+
+// It outlives its creator's job, so it runs in one of its own, with the same program.
+base::StatusOr<proto::RelayReply> HeadRequests::create_detached(JobId creators, proto::RelayRequest request,
+                                                                base::TimePoint deadline) {
+  const Job* job = jobs_.find(creators);
+  if (!job) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
+  proto::ActorSpec& spec = *request.mutable_create_actor()->mutable_spec();
+  const auto actor = rpc::from_proto<ActorId>(spec.actor());
+  Job own = *job;
+  own.id = rpc::own_job_of(actor);
+  own.driver = {};
+  own.node = {};
+  *request.mutable_own_job() = job_event(own);
+  rpc::to_proto(own.id, spec.mutable_job());
+  auto reply = head_.relay(request, deadline);
+  // Its program is here: nodes that join later may need it.
+  const bool created = reply.ok() && rpc::from_proto<ActorId>(reply->actor().actor()) == actor;
+  if (created && !jobs_.ended(own.id)) jobs_.add(std::move(own));
+  return reply;
 }
 
 // Who creates an actor watches it, here and at the head: no second question to the head, and the news of its start,

@@ -12,13 +12,14 @@
 #include "runtime/base/loop/event.h"
 #include "runtime/raylet/actor_cache.h"
 #include "runtime/raylet/head_link.h"
+#include "runtime/raylet/jobs.h"
 #include "runtime/raylet/processes.h"
 
 namespace rayo::raylet {
 
 class HeadRequests {
  public:
-  HeadRequests(base::Loop& loop, Processes& processes, HeadLink& head);
+  HeadRequests(base::Loop& loop, Processes& processes, Jobs& jobs, HeadLink& head);
   ~HeadRequests();
 
   // create_actor, watch_actor, unwatch_actor, find_actor, kill_actor, key_value, list_nodes.
@@ -48,11 +49,14 @@ class HeadRequests {
   void watch(ProcessId from, const Question& question);
   void unwatch(ProcessId from, const Question& question);
   base::StatusOr<proto::RelayReply> relay(ProcessId from, const Question& question);
+  base::StatusOr<proto::RelayReply> create_detached(JobId creators, proto::RelayRequest request,
+                                                    base::TimePoint deadline);
   void reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply);
   void tell_unwatched(ActorId actor);
 
   base::Loop& loop_;
   Processes& processes_;
+  Jobs& jobs_;
   HeadLink& head_;
   ActorCache cache_;
   std::map<ProcessId, std::unique_ptr<Line>> lines_;

@@ -105,7 +105,7 @@ std::vector<const Job*> Jobs::own_jobs(NodeId node) const {
 std::vector<PackageId> Jobs::own_packages(NodeId node) const {
   std::vector<PackageId> packages;
   for (const auto& [id, job] : jobs_)
-    if (job.node == node && job.package) packages.push_back(job.package);
+    if ((job.node == node || !job.node) && job.package) packages.push_back(job.package);
   return packages;
 }
 

@@ -21,7 +21,7 @@ struct Job {
   JobId id;
   PackageId package;  // nil until the driver has offered it
   ProcessId driver;
-  NodeId node;  // of the driver
+  NodeId node;  // of the driver; nil: a detached actor's own, which has none
   std::string name_space;
   std::string program;
   std::vector<std::string> arguments;
@@ -51,7 +51,7 @@ class Jobs {
 
   // Jobs whose driver is on this node.
   std::vector<const Job*> own_jobs(NodeId node) const;
-  // Packages of jobs whose driver is on this node, for other nodes.
+  // Packages of jobs whose driver is on this node, or on none, for other nodes.
   std::vector<PackageId> own_packages(NodeId node) const;
 
  private:

@@ -32,6 +32,7 @@ proto::Demand proto_of(const scheduler::Demand& demand) {
   }
   rpc::to_proto(demand.node, out.mutable_node());
   out.set_node_soft(demand.node_soft);
+  out.set_spread(demand.spread);
   return out;
 }
 
@@ -107,8 +108,9 @@ bool LeaseService::room_for_tasks() const {
   return table_.size() < std::max(kLeasesAtLeast, static_cast<size_t>(cpus) * kLeasesPerCpu);
 }
 
-bool LeaseService::grant_here(const WishKey& key) {
+bool LeaseService::grant_here(const WishKey& key, bool head_away) {
   const LeaseWish& wish = *queue_.find(key);
+  if (wish.demand.spread && !head_away) return false;  // only the head knows where the last one went
   // Who wants its CPUs back comes first.
   if (!table_.line_empty() || !room_for_tasks() || !allowed_here(wish.demand, own_.id, own_.labels)) return false;
   Lease lease{.id = base::random_id<LeaseId>(),
@@ -216,7 +218,10 @@ void LeaseService::without_head(const WishKey& key, const base::Status& why) {
     queue_.drop(key);
     return send_granted(key.process, key.shape, std::move(refused));
   }
-  if (base::sleep_for(kAskAgain)) pump();
+  if (!base::sleep_for(kAskAgain)) return;
+  while (queue_.find(key) && grant_here(key, true)) {
+  }
+  pump();
 }
 
 proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoint deadline) {

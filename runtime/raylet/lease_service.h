@@ -68,7 +68,7 @@ class LeaseService {
   proto::ProcessAddress address_of(ProcessId process) const;
 
  private:
-  bool grant_here(const WishKey& key);
+  bool grant_here(const WishKey& key, bool head_away = false);
   void ask_head(const WishKey& key);
   void without_head(const WishKey& key, const base::Status& why);
   proto::PlaceLeasesRequest question(const LeaseWish& wish) const;

@@ -134,7 +134,7 @@ struct Node::State {
         leases(loop, own, table, processes, workers, lease_outside()),
         actors(loop, table, leases, processes, workers,
                [this](const proto::ActorInfo& info) { dispatch->tell_actor(info); }),
-        requests(loop, processes, head),
+        requests(loop, processes, jobs, head),
         transfer(loop, joined.data_secret) {}
 
   PoolLimits pool_limits() const {

@@ -70,7 +70,7 @@ void Output::tell_later() {
 
 void Output::to_driver(JobId id, proto::LogLines lines) {
   const Job* job = jobs_.find(id);
-  if (!job) return;
+  if (!job || !job->node) return;  // a detached actor's job has no driver
   if (job->node == own_.id) {
     proto::ToWorker message;
     *message.mutable_log_lines() = std::move(lines);

@@ -15,7 +15,8 @@ inline scheduler::Demand from_proto(const proto::Demand& demand) {
                         .to_place = from_proto(demand.to_place()),
                         .gpu_memory_bytes = demand.gpu_memory_bytes(),
                         .node = from_proto<NodeId>(demand.node()),
-                        .node_soft = demand.node_soft()};
+                        .node_soft = demand.node_soft(),
+                        .spread = demand.spread()};
   for (const auto& rule : demand.labels()) {
     out.labels.push_back({rule.key(), {rule.values().begin(), rule.values().end()}, rule.negate()});
   }

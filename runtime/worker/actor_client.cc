@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
@@ -35,7 +36,7 @@ rpc::FrameHeader ActorClient::header() const {
 }
 
 bool ActorClient::call_now(ObjectSlot& result, const internal::CallRequest& request) {
-  if (!may_send() || !queue_.empty()) return false;
+  if (!may_send() || !queue_.empty() || call_retries_ != 0) return false;
   if (!request.refs.empty() || !request.inner_refs.empty() || !request.inner_actors.empty()) return false;
   rpc::FrameHeader frame = header();
   frame.call_id = result.id.counter;
@@ -94,16 +95,22 @@ bool ActorClient::send_front() {
     table_.fail(failed->result, *error);
     return true;
   }
-  if (!may_send() || outstanding_ >= kWindow || !call.send(link_, header())) return false;
+  if (!may_send() || outstanding_ >= kWindow) return false;
+  const bool again = call_retries_ < 0 || call.times_sent < call_retries_;
+  if (!call.send(link_, header(), again)) return false;
   ++sequence_;
   ++outstanding_;
   call.result.owner = this;
+  std::unique_ptr<OutgoingCall> sent = std::move(queue_.front());
   queue_.pop_front();
+  const uint64_t id = sent->result.id.counter;
+  if (again && !sent->result.ready()) kept_.insert_or_assign(id, Kept{sequence_, std::move(sent)});
   return true;
 }
 
-void ActorClient::answered() {
+void ActorClient::answered(uint64_t call_id) {
   --outstanding_;
+  if (call_retries_ != 0) kept_.erase(call_id);
   if (!queue_.empty()) pump();
   look_whether_idle();
 }
@@ -143,7 +150,10 @@ void ActorClient::on_info(const proto::ActorInfo& info) {
   }
 }
 
-void ActorClient::keep_until_started(Inner named) { named_ = std::move(named); }
+void ActorClient::keep_arguments(Inner named, bool may_restart) {
+  named_ = std::move(named);
+  may_restart_ = may_restart;
+}
 
 void ActorClient::let_go_of_arguments() {
   for (const internal::ObjectHandle& ref : named_.refs) table_.release(slot_of(ref));
@@ -160,8 +170,9 @@ void ActorClient::on_alive(const proto::ActorInfo& info) {
     apply_last_word();
     sequence_ = 0;
   }
-  let_go_of_arguments();
+  if (!may_restart_) let_go_of_arguments();
   ended_ = false;
+  call_retries_ = info.max_call_retries();
   incarnation_ = info.incarnation();
   address_ = info.address();
   link_to_address();
@@ -235,9 +246,22 @@ void ActorClient::unlink() {
   link_ = kNoPeer;
 }
 
+// In the order in which they were made, before those that were made later.
+void ActorClient::take_back_kept() {
+  std::vector<Kept> again;
+  for (auto& [id, kept] : std::exchange(kept_, {})) again.push_back(std::move(kept));
+  std::sort(again.begin(), again.end(), [](const Kept& a, const Kept& b) { return a.sequence > b.sequence; });
+  outstanding_ -= static_cast<uint32_t>(again.size());
+  for (Kept& kept : again) {
+    kept.call->take_back();
+    queue_.push_front(std::move(kept.call));
+  }
+}
+
 void ActorClient::fail_outstanding(const ErrorRecord& why) {
   if (outstanding_ == 0) return;
   outstanding_ = 0;
+  const auto kept = std::exchange(kept_, {});
   table_.for_each_owned(this, [&](ObjectSlot& slot) { table_.fail(slot, why); });
 }
 
@@ -260,6 +284,7 @@ void ActorClient::apply_last_word() {
   unlink();
   deadline_ = base::kForever;
   state_ = for_good_ ? State::kDead : State::kNowhere;
+  if (!for_good_) take_back_kept();
   fail_outstanding(why);
   if (!for_good_) return look_whether_idle();
   let_go_of_arguments();

@@ -4,7 +4,8 @@
 // Invariants
 //  1. Calls leave in the order in which they were made; one that waits (arguments, address, room) holds up those behind
 //  it.
-//  2. A call that may have been received is never sent again: it ends with a reply, or with the error of what broke.
+//  2. A call that may have been received is not sent to the same life again: it ends with a reply, or with the error of what
+//  broke. Where the actor's max_call_retries allows it, one whose life ended is sent to the next, before those made later.
 //  3. Sequence numbers count from 1 in each incarnation, without gaps over one link.
 //  4. A reply that was sent before the death counts: the end of the link is awaited before the death record is
 //  believed.
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/outgoing_call.h"
@@ -46,16 +48,16 @@ class ActorClient : public CallOwner {
   // The last handle is gone: CallWire::went_idle when idle() turns true.
   void part() { parting_ = true; }
 
-  // What the constructor's arguments name, counted: kept until the actor lives or is dead.
-  void keep_until_started(Inner named);
+  // What the constructor's arguments name, counted: kept until the constructor cannot run (again).
+  void keep_arguments(Inner named, bool may_restart);
   // What the control store knows of it, as often as it changes.
   void on_info(const proto::ActorInfo& info);
   // It will never live (CreateActor failed) or nobody can tell (the raylet is gone).
   void on_failure(const ErrorRecord& why);
 
   PeerId link() const override { return link_; }
-  void answered() override;
-  void given_up(uint64_t) override { answered(); }
+  void answered(uint64_t call_id) override;
+  void given_up(uint64_t call_id) override { answered(call_id); }
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;
   void link_lost() override;
@@ -84,6 +86,7 @@ class ActorClient : public CallOwner {
   void let_go_of_arguments();
   void pump();
   bool send_front();
+  void take_back_kept();
   void unlink();
   void look_whether_idle() {
     if (parting_ && idle()) parting_ = false, wire_.went_idle(actor_);
@@ -103,10 +106,17 @@ class ActorClient : public CallOwner {
   uint64_t sequence_ = 0;
   uint32_t outstanding_ = 0;
   std::deque<std::unique_ptr<OutgoingCall>> queue_;
+  struct Kept {
+    uint64_t sequence;
+    std::unique_ptr<OutgoingCall> call;
+  };
+  std::unordered_map<uint64_t, Kept> kept_;    // under way, by call id: may be sent to the next life
+  int call_retries_ = 0;                       // < 0: without end
   base::TimePoint deadline_ = base::kForever;  // of kLost, or of the last word
   bool pumping_ = false;
   bool parting_ = false;
   Inner named_;  // of the constructor
+  bool may_restart_ = false;
   uint32_t lives_ended_ = 0;
   bool registered_ = true;
   bool ended_ = false;                    // this incarnation, so far as told

@@ -484,8 +484,10 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
   for (const ObjectHandle& ref : constructor.inner_refs) traffic_.share(slot_of(ref));
   *spec.mutable_demand() = demand_of(options);
   spec.set_max_restarts(options.max_restarts);
+  spec.set_max_call_retries(options.max_call_retries);
   spec.set_max_concurrency(static_cast<uint32_t>(options.max_concurrency));
   spec.set_stack_size(static_cast<uint64_t>(options.stack_size));
+  spec.set_detached(options.lifetime == Lifetime::kDetached);
   spec.set_start_timeout_ms(options.start_timeout.count());
   for (const auto& [key, value] : options.environment) spec.add_environment(base::cat(key, "=", value));
   return spec;
@@ -511,7 +513,7 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
       std::make_unique<std::vector<ActorId>>(constructor.inner_actors.begin(), constructor.inner_actors.end());
   traffic_.retain_actors(constructor.inner_actors);
   ActorClient& client = traffic_.actors().create(minted, class_name);
-  client.keep_until_started(std::move(named));
+  client.keep_arguments(std::move(named), options.max_restarts != 0);
   traffic_.references().retain_actor(minted);
   if (options.name.empty()) {
     // Nobody else can refuse it a name: what goes wrong is told by its calls.

@@ -26,6 +26,7 @@ proto::Demand common(const Options& options) {
   }
   if (options.node) set_id(demand.mutable_node(), options.node);
   demand.set_node_soft(options.node_soft);
+  demand.set_spread(options.spread);
   demand.set_schedule_timeout_ms(options.schedule_timeout.count());
   return demand;
 }
@@ -52,6 +53,12 @@ void check_options(const ActorOptions& options) {
   if (options.stack_size != 0 && options.stack_size < kLeastStack)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's stack_size is below 64 KiB: its calls would overflow it",
                              "give 256 << 10 or more"));
+  if (options.max_restarts < -1 || options.max_call_retries < -1)
+    throw_error(error_record(ErrorKind::kInvalid, "an actor's max_restarts and max_call_retries are counts",
+                             "give 0 or more, or -1 for without end"));
+  if (options.lifetime == Lifetime::kDetached && options.name.empty())
+    throw_error(error_record(ErrorKind::kInvalid, "a detached actor without a name could be found by nobody",
+                             "give it a name"));
 }
 
 proto::Demand demand_of(const TaskOptions& options) {
@@ -75,7 +82,7 @@ bool same_demand(const TaskOptions& a, const TaskOptions& b) {
   const Resources& x = a.resources;
   const Resources& y = b.resources;
   if (x.cpus != y.cpus || x.gpus != y.gpus || x.gpu_memory != y.gpu_memory || x.memory != y.memory) return false;
-  if (a.node != b.node || a.node_soft != b.node_soft) return false;
+  if (a.node != b.node || a.node_soft != b.node_soft || a.spread != b.spread) return false;
   if (a.schedule_timeout != b.schedule_timeout) return false;
   if (x.custom != y.custom || a.labels.size() != b.labels.size()) return false;
   for (size_t i = 0; i < a.labels.size(); ++i)

@@ -23,6 +23,7 @@ OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& resul
 OutgoingCall::~OutgoingCall() {
   for (Hook& hook : hooks_)
     if (hook.slot) table.forget(*hook.slot, hook);
+  for (const internal::ObjectHandle& ref : within_) table.release(slot_of(ref));
   for (const internal::ObjectHandle& ref : refs) table.release(slot_of(ref));
   table.release(result);
   if (!actors.empty()) wire.release_actors(actors);
@@ -59,7 +60,7 @@ const ErrorRecord* OutgoingCall::failed_argument() const {
   return nullptr;
 }
 
-bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
+bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
   header.kind = rpc::FrameKind::kCall;
   header.call_id = result.id.counter;
   header.function = function;
@@ -91,6 +92,11 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
   const Bytes parts[] = {body.bytes(), arguments};
   if (!wire.send(peer, header, parts)) return false;
   for (const internal::ObjectHandle& ref : within) ObjectTable::retain(slot_of(ref));
+  ++times_sent;
+  if (keep) {
+    within_ = std::move(within);
+    return true;
+  }
   // From here to the reply the result's slot counts them: who sends a ref keeps it until the reply.
   if (!refs.empty() || !actors.empty()) {
     auto named = std::make_unique<Inner>();
@@ -100,6 +106,11 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header) {
     result.inner = std::move(named);
   }
   return true;
+}
+
+void OutgoingCall::take_back() {
+  result.owner = nullptr;
+  for (const internal::ObjectHandle& ref : std::exchange(within_, {})) table.release(slot_of(ref));
 }
 
 }  // namespace rayo::worker

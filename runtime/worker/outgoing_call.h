@@ -1,5 +1,5 @@
-// A call that cannot leave at once: it waits for its arguments, for its actor's address, or for room. It holds counted
-// handles of every object that it names. Under the baton.
+// A call that cannot leave at once (it waits for its arguments, for its actor's address, or for room), or that may have to
+// leave once more. It holds counted handles of every object that it names. Under the baton.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,10 @@ struct OutgoingCall {
   const ErrorRecord* failed_argument() const;
 
   // Sends it: small ready arguments in the frame, others by their ids. `header` has target, incarnation and sequence.
-  // False: the wire did not take it, nothing happened.
-  bool send(PeerId peer, rpc::FrameHeader header);
+  // False: the wire did not take it, nothing happened. `keep`: it may be sent again, after take_back().
+  bool send(PeerId peer, rpc::FrameHeader header, bool keep = false);
+  // Whoever it was sent to is gone.
+  void take_back();
 
   ObjectTable& table;
   CallWire& wire;
@@ -37,6 +39,7 @@ struct OutgoingCall {
   std::vector<internal::ObjectHandle> refs;  // argument_count arguments, then those inside values
   size_t argument_count = 0;
   std::vector<ActorId> actors;
+  int times_sent = 0;
 
  private:
   struct Hook : ReadyHook {
@@ -45,6 +48,7 @@ struct OutgoingCall {
   };
   static void on_ready(ReadyHook& hook);
 
+  std::vector<internal::ObjectHandle> within_;  // kept and sent: refs inside the values in the frame
   std::vector<Hook> hooks_;
   size_t unready_ = 0;
   std::function<void()> changed_;

@@ -32,7 +32,7 @@ class TaskClient::Worker : public CallOwner {
   Worker(TaskClient& client, Shape& shape, const LeaseId& lease) : client_(client), shape_(shape), lease_(lease) {}
 
   PeerId link() const override { return link_; }
-  void answered() override {
+  void answered(uint64_t) override {
     busy_ = false;
     client_.became_idle(*this);
   }
@@ -151,7 +151,7 @@ void TaskClient::on_late_reply(PeerId peer, uint64_t call_id) {
     for (auto& worker : shape->workers)
       if (worker->link_ == peer && worker->given_up_ == call_id) {
         worker->given_up_ = 0;
-        return worker->answered();
+        return worker->answered(call_id);
       }
 }
 
@@ -232,6 +232,8 @@ void TaskClient::on_granted(const proto::LeaseGranted& granted) {
 void TaskClient::became_idle(Worker& worker) {
   Shape& shape = worker.shape_;
   if (worker.link_ == kNoPeer || worker.busy_) return;
+  // The next one goes to another node.
+  if (shape.options.spread && worker.uses_ != 0) return remove(worker, nullptr, true);
   if (std::find(shape.idle.begin(), shape.idle.end(), &worker) == shape.idle.end()) shape.idle.push_back(&worker);
   dispatch(shape);
   if (!worker.busy_) worker.stay_warm();

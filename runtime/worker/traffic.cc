@@ -155,7 +155,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   } else {
     table_.fulfil(*slot, body);
   }
-  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered();
+  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered(header.call_id);
 }
 
 // Refs inside the value: ours from now on, and once our raylet knows the callee may let go of them.

@@ -55,7 +55,7 @@ void WaitChain::found(const proto::CallChain& chain) {
   CallOwner* owner = slot.owner;
   table_.fail(slot, error_record(ErrorKind::kDeadlock, text,
                                  "do not wait for a call inside a method that the called actor itself waits for"));
-  if (owner) owner->answered();
+  if (owner) owner->answered(slot.id.counter);
 }
 
 }  // namespace rayo::worker

@@ -113,6 +113,18 @@ TEST(Placement, LabelsBindAndSaySo) {
   EXPECT_EQ(explain_each(tape, view)[0].text, "asks for disk = tape, the node has disk = nvme");
 }
 
+TEST(Placement, SpreadTakesTheEmptiestWhateverIsPreferred) {
+  ClusterView view;
+  view.put(node(1, 8));
+  view.put(node(2, 8));
+  view.put(node(3, 8));
+  auto spread = cpu(1);
+  spread.spread = true;
+  std::map<NodeId, int> count;
+  for (int i = 0; i < 9; ++i) ++count[settle(view, spread, {.prefer = {2, 2}}).value()];
+  EXPECT_EQ(count, (std::map<NodeId, int>{{{1, 1}, 3}, {{2, 2}, 3}, {{3, 3}, 3}}));
+}
+
 TEST(Placement, AffinityHardAndSoft) {
   ClusterView view;
   view.put(node(1, 4));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/text.h"
+#include "runtime/rpc/own_job.h"
 #include "runtime/rpc/proto_demand.h"
 
 namespace rayo::simulation {
@@ -65,6 +66,12 @@ void SimCluster::create() {
   if (pick(2)) spec->set_name(cat("name", pick(6)));
   request.set_get_if_exists(!spec->name().empty() && pick(2));
   spec->set_max_restarts(static_cast<int>(pick(3)));
+  proto::JobEvent own_job;
+  if (!spec->name().empty() && pick(3) == 0) {
+    spec->set_detached(true);
+    rpc::to_proto(rpc::own_job_of(id), own_job.mutable_job());
+    *spec->mutable_job() = own_job.job();
+  }
   auto* demand = spec->mutable_demand();
   base::Resources resources{{"cpu", Amount::of(0.5 * static_cast<double>(pick(4)))}};
   if (pick(4) == 0) resources.set("gpu", pick(2) ? Amount::of(0.4) : Amount::of(1));
@@ -76,7 +83,7 @@ void SimCluster::create() {
   if (!state_.nodes.find(node)) return;  // the request comes through an attached raylet
   for (int twice = 0; twice < 2; ++twice) {
     Outcome out;
-    auto created = requests_.create(node, request, out);
+    auto created = requests_.create(node, request, out, spec->detached() ? &own_job : nullptr);
     if (created.outcome != head::ActorDirectory::Creation::kNew) {
       finish(std::move(out));
       return;
@@ -338,6 +345,7 @@ std::string SimCluster::check_actors() {
     was_dead = actor.dead();
     bool waits = actor.info.state() == proto::PENDING || actor.info.state() == proto::RESTARTING;
     auto queued = std::ranges::count(state_.queue.items(), id, &head::Waiting::actor);
+    if (auto broken = check_lives(id, actor); !broken.empty()) return broken;
     if (queued != (waits && actor.committed ? 1 : 0))
       return cat("4: ", id.hex(), " stands ", queued, " times in the queue");
     if (state_.starting.contains(id) != (actor.info.state() == proto::STARTING)) return cat("4: starting ", id.hex());
@@ -367,6 +375,20 @@ std::string SimCluster::check_actors() {
     return "7: counts";
   }
   return {};
+}
+
+std::string SimCluster::check_lives(ActorId id, const head::ActorDirectory::Actor& actor) const {
+  if (actor.info.restarts() > actor.spec.max_restarts()) return cat("9: ", id.hex(), " was restarted too often");
+  const auto* waiting = state_.queue.find_actor(id);
+  if (waiting && waiting->not_before > clock_.now() + head::kRestartMost)
+    return cat("9: ", id.hex(), " waits too long");
+  if (!actor.spec.detached() || !actor.committed) return {};
+  const auto* job = state_.jobs.find(rpc::from_proto<JobId>(actor.spec.job()));
+  if (!actor.dead()) return job && job->state() == "running" ? "" : cat("10: ", id.hex(), " has lost its job");
+  auto kind = actor.info.death().kind();
+  if (kind == proto::OUT_OF_SCOPE || kind == proto::DRIVER_GONE)
+    return cat("10: ", id.hex(), " ended with somebody else");
+  return !job || job->state() == "ended" ? "" : cat("10: ", id.hex(), " left its job behind");
 }
 
 std::string SimCluster::check_store() {

@@ -10,6 +10,8 @@
 //   7. the directory's counts are what is there
 //   8. when the faults end and time passes: what the head calls ALIVE runs on that node in that incarnation, and
 //      nothing else runs
+//   9. an actor is restarted at most max_restarts times, and waits for that no longer than the longest back-off
+//   10. a detached actor ends by kill or its own death alone, and its job ends with it and not before
 #pragma once
 
 #include <map>
@@ -52,6 +54,7 @@ class SimCluster {
   std::string check();
   std::string check_nodes();
   std::string check_actors();
+  std::string check_lives(ActorId id, const head::ActorDirectory::Actor& actor) const;
   std::string check_store();
   std::string check_end();
 

@@ -13,7 +13,8 @@
 // Calls from one process to one actor start in the order they were made. Parameters are copies: values, const
 // references, or string_views into the message; an ObjectRef may stand for any argument (the actor gets its
 // value). A handle is counted like an ObjectRef and may travel: the actor ends after its last handle is gone
-// and its calls are done, at rayo::kill, or with the program that spawned it. Handles are used from any
+// and its calls are done, at rayo::kill, or with the program that spawned it; a detached one (options.h) at
+// rayo::kill alone. Handles are used from any
 // thread. Nothing here waits for the actor: errors (ActorDied, TaskError, Unschedulable ...) arrive at get().
 #pragma once
 

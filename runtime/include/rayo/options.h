@@ -37,6 +37,12 @@ struct LabelRule {
   bool negate = false;
 };
 
+// How long an actor lives, where it is not killed.
+enum class Lifetime : uint8_t {
+  kHandles,   // as long as a handle of it, and the program that spawned it
+  kDetached,  // until rayo::kill. It needs a name, by which later programs of its namespace find it
+};
+
 struct ActorOptions {
   // Unique in its namespace while the actor lives; empty: reached by its handles alone.
   std::string name{};
@@ -47,7 +53,15 @@ struct ActorOptions {
   std::vector<LabelRule> labels{};  // a node must satisfy all of them
   NodeId node{};                    // where it must run; nil: anywhere
   bool node_soft = false;           // another node will do where `node` cannot
-  int max_restarts = 0;             // after deaths; -1: without end
+  bool spread = false;              // one after the other on different nodes, the least loaded first
+  // After deaths it comes back, on another node where its own is lost: its constructor runs again, with the same
+  // arguments. The first restart is at once, the next ones wait 1 s, 2 s ... 30 s; a life of a minute begins anew.
+  // Calls made meanwhile wait. -1: without end.
+  int max_restarts = 0;
+  // Calls that were under way when a life ended get ActorDied, or are sent again to the next life so often: they may then
+  // have run more than once. -1: without end.
+  int max_call_retries = 0;
+  Lifetime lifetime = Lifetime::kHandles;
   // Calls of it that may have begun at a time. Over 1 each runs on a stack of its own; still one thread runs them all, so
   // the actor's state changes only where a method waits (get, wait, Stream::next, StreamWriter::write, blocking).
   int max_concurrency = 1;
@@ -64,6 +78,7 @@ struct TaskOptions {
   std::vector<LabelRule> labels{};
   NodeId node{};
   bool node_soft = false;
+  bool spread = false;  // as of actors; each such task asks the head for its place
   std::chrono::milliseconds schedule_timeout{60'000};
 };
 

@@ -17,6 +17,10 @@ proto::ListReply actors() {
     actor.set_class_name("Counter");
     actor.set_state(i == 2 ? proto::DEAD : proto::ALIVE);
     actor.set_pid(100 + i);
+    actor.set_incarnation(3);
+    actor.set_restarts(2);
+    actor.set_max_restarts(-1);
+    actor.set_detached(i == 1);
     (*actor.mutable_resources()->mutable_units())["cpu"] = 20'000;
   }
   proto::DeathRecord& death = *reply.mutable_actors(2)->mutable_death();
@@ -34,6 +38,14 @@ TEST(ListItems, CarryTheDeathRecord) {
   EXPECT_EQ(items[2].at("state").as_string(), "dead");
   std::string text = list_text("actors", items);
   EXPECT_NE(text.find("signal 11 (Segmentation fault)"), std::string::npos) << text;
+}
+
+TEST(ListItems, TellHowOftenAnActorCameBack) {
+  auto items = list_items("actors", actors());
+  EXPECT_EQ(items[0].at("incarnation").as_uint64(), 3u);
+  EXPECT_EQ(items[0].at("restarts").as_int64(), 2);
+  EXPECT_EQ(items[0].at("max_restarts").as_int64(), -1);
+  EXPECT_EQ(filter_items(items, {"detached=true"})->size(), 1u);
 }
 
 TEST(ListItems, FiltersMustAllFit) {

@@ -155,6 +155,55 @@ TEST_F(ActorDirectoryTest, RestartsAreCountedAndThenItIsDead) {
   EXPECT_FALSE(actors.named("lab", "hits"));
 }
 
+// An actor that dies as soon as it lives must not take a node's processes; one that lived well comes back at once.
+TEST_F(ActorDirectoryTest, RestartsBackOffAndALongLifeIsForgiven) {
+  constexpr int64_t kSecond = 1'000'000;
+  auto id = make_alive(1, "hits", -1);
+  int64_t now = 3;
+  auto die_after = [&](int64_t life_us) {
+    now += life_us;
+    auto dead = said(id, proto::DEAD);
+    *dead.mutable_death() = death_record(proto::SIGNAL, kNode, "signal 9", now);
+    changes = {};
+    actors.report(kNode, dead, now, changes);
+    EXPECT_EQ(changes.place.size(), 1u);
+    const auto wait = changes.place.at(0).wait;
+    actors.start(id, kNode, ++now, changes);
+    actors.report(kNode, said(id, proto::ALIVE), ++now, changes);
+    return std::chrono::duration_cast<std::chrono::seconds>(wait).count();
+  };
+  std::vector<int64_t> waits;
+  for (int i = 0; i < 9; ++i) waits.push_back(die_after(kSecond));
+  EXPECT_EQ(waits, (std::vector<int64_t>{0, 1, 2, 4, 8, 16, 30, 30, 30}));
+  EXPECT_EQ(die_after(59 * kSecond), 30);
+  EXPECT_EQ(die_after(60 * kSecond), 0);
+  EXPECT_EQ(die_after(kSecond), 1);
+  EXPECT_EQ(actors.find(id)->info.incarnation(), 13u);
+}
+
+TEST_F(ActorDirectoryTest, ADetachedActorOutlivesItsHandlesAndTheirNodes) {
+  auto nameless = request(7);
+  nameless.mutable_spec()->set_detached(true);
+  EXPECT_EQ(actors.create(nameless, kNode, 1, changes).outcome, Creation::kRefused);
+  auto asked = request(1, "keeper");
+  asked.mutable_spec()->set_detached(true);
+  auto id = actors.create(asked, kOther, 1, changes).actor;
+  actors.admit(id, changes);
+  actors.start(id, kNode, 2, changes);
+  actors.report(kNode, said(id, proto::ALIVE), 3, changes);
+  proto::ActorHandles dropped;
+  rpc::to_proto(id, dropped.add_dropped());
+  actors.handles(kOther, dropped, 5, changes);
+  EXPECT_EQ(state(id), proto::ALIVE);
+  hold(id, kOther);
+  actors.node_died(kOther, death_record(proto::NODE_LOST, kOther, "lost", 6), 6, changes);
+  EXPECT_EQ(state(id), proto::ALIVE);
+  EXPECT_TRUE(actors.named("lab", "keeper"));
+  actors.end(id, death_record(proto::KILLED, {}, "killed", 7), nullptr, changes);
+  EXPECT_EQ(state(id), proto::DEAD);
+  EXPECT_FALSE(actors.named("lab", "keeper"));
+}
+
 TEST_F(ActorDirectoryTest, AKilledActorIsNotRestarted) {
   auto id = make_alive(1, "", -1);
   actors.end(id, death_record(proto::KILLED, {}, "killed", 5), nullptr, changes);

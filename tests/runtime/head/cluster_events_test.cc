@@ -5,6 +5,7 @@
 #include "runtime/head/actor_requests.h"
 #include "runtime/head/node_events.h"
 #include "runtime/head/views.h"
+#include "runtime/rpc/own_job.h"
 #include "runtime/rpc/proto_demand.h"
 #include "tests/testkit/manual_clock.h"
 
@@ -90,6 +91,112 @@ struct ClusterEvents : ::testing::Test {
     return found;
   }
 };
+
+TEST_F(ClusterEvents, ADetachedActorLivesInAJobOfItsOwnThatEndsWithIt) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  start_job(1);
+  const JobId own = rpc::own_job_of({1, 1});
+  proto::CreateActor request;
+  auto* spec = request.mutable_spec();
+  rpc::to_proto(ActorId{1, 1}, spec->mutable_actor());
+  rpc::to_proto(own, spec->mutable_job());
+  spec->set_name("keeper");
+  spec->set_class_name("Keeper");
+  spec->set_detached(true);
+  EXPECT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kRefused) << "no job to live in";
+  auto in_anothers = request;
+  rpc::to_proto(kJob, in_anothers.mutable_spec()->mutable_job());
+  proto::JobEvent anothers;
+  rpc::to_proto(kJob, anothers.mutable_job());
+  EXPECT_EQ(actors.create(id(1), in_anothers, out, &anothers).outcome, ActorDirectory::Creation::kRefused)
+      << "which would end with the actor";
+  proto::JobEvent event;
+  rpc::to_proto(own, event.mutable_job());
+  event.set_program("/bin/keeper");
+  ASSERT_EQ(actors.create(id(1), request, out, &event).outcome, ActorDirectory::Creation::kNew);
+  actors.admit({1, 1}, out);
+  ASSERT_EQ(sent(id(1), &proto::NodeDown::has_start_actor).size(), 1u);
+  say(1, {1, 1}, proto::ALIVE);
+  // What it makes itself belongs to its job.
+  proto::CreateActor child;
+  rpc::to_proto(ActorId{2, 2}, child.mutable_spec()->mutable_actor());
+  rpc::to_proto(own, child.mutable_spec()->mutable_job());
+  ASSERT_EQ(actors.create(id(1), child, out).outcome, ActorDirectory::Creation::kNew);
+  actors.admit({2, 2}, out);
+  proto::NodeUp up;
+  rpc::to_proto(kJob, up.mutable_job()->mutable_job());
+  up.mutable_job()->set_ended(true);
+  nodes.message(id(1), up, out);  // its maker's driver ends
+  EXPECT_EQ(state_of({1, 1}), proto::ALIVE);
+  EXPECT_EQ(state.jobs.find(own)->state(), "running");
+  out = {};
+  proto::KillActor kill;
+  rpc::to_proto(ActorId{1, 1}, kill.mutable_actor());
+  actors.kill(kill, out);
+  EXPECT_EQ(state_of({1, 1}), proto::DEAD);
+  EXPECT_EQ(state_of({2, 2}), proto::DEAD);
+  EXPECT_EQ(state.jobs.find(own)->state(), "ended");
+  EXPECT_EQ(sent(NodeId{}, &proto::NodeDown::has_job).size(), 1u) << "every node lets go of the job";
+}
+
+TEST_F(ClusterEvents, WhyAndTheEventsTellOfRestarts) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  start_job(1);
+  proto::CreateActor request;
+  auto* spec = request.mutable_spec();
+  rpc::to_proto(ActorId{1, 1}, spec->mutable_actor());
+  rpc::to_proto(kJob, spec->mutable_job());
+  spec->set_class_name("Counter");
+  spec->set_max_restarts(2);
+  ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
+  actors.admit({1, 1}, out);
+  const std::string key = ActorId{1, 1}.hex();
+  auto die = [&] {
+    say(1, {1, 1}, proto::ALIVE);
+    proto::NodeUp up;
+    *up.mutable_actor() = state.actors.find({1, 1})->info;
+    up.mutable_actor()->set_state(proto::DEAD);
+    *up.mutable_actor()->mutable_death() = death_record(proto::SIGNAL, id(1), "signal 11", state.now_us());
+    nodes.message(id(1), up, out);
+  };
+  die();
+  EXPECT_EQ(state_of({1, 1}), proto::STARTING) << "the first restart is at once";
+  die();
+  auto why = why_of(state, key);
+  EXPECT_EQ(why.state(), "restarting");
+  EXPECT_NE(why.text().find("is started again in 1.0 s; restarted 2 of 2 times; its life before ended: signal 11"),
+            std::string::npos)
+      << why.text();
+  EXPECT_EQ(why.death().text(), "signal 11");
+  const auto& told = state.events.events().back();
+  EXPECT_EQ(told.severity(), "warning");
+  EXPECT_NE(told.text().find("died: signal 11; it is started again in 1.0 s"), std::string::npos) << told.text();
+  pass(std::chrono::seconds(1), {1});
+  ASSERT_EQ(state_of({1, 1}), proto::STARTING);
+  die();
+  why = why_of(state, key);
+  EXPECT_EQ(why.state(), "dead");
+  EXPECT_NE(why.text().find("restarted 2 of 2 times"), std::string::npos) << why.text();
+  EXPECT_EQ(state.events.events().back().severity(), "error");
+}
+
+TEST_F(ClusterEvents, ActorsThatSpreadGoToEachNodeInTurn) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  attach(2, {{"cpu", Amount::of(64)}});
+  attach(3, {{"cpu", Amount::of(8)}});
+  std::map<NodeId, int> count;
+  for (uint64_t n = 1; n <= 6; ++n) {
+    proto::CreateActor request;
+    rpc::to_proto(ActorId{n, n}, request.mutable_spec()->mutable_actor());
+    rpc::to_proto(kJob, request.mutable_spec()->mutable_job());
+    (*request.mutable_spec()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 1000;
+    request.mutable_spec()->mutable_demand()->set_spread(true);
+    ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
+    actors.admit({n, n}, out);
+    ++count[state.actors.find({n, n})->node];
+  }
+  EXPECT_EQ(count, (std::map<NodeId, int>{{id(1), 2}, {id(2), 2}, {id(3), 2}})) << "the largest node took them";
+}
 
 TEST_F(ClusterEvents, AnActorIsStartedWhereItFitsAndItsWatchersAreTold) {
   attach(1, {{"cpu", Amount::of(1)}});

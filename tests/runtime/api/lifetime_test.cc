@@ -1,0 +1,45 @@
+// If this fails, an actor that was to outlive its handles is gone, or one that nobody could ever find lives on.
+#include <gtest/gtest.h>
+
+#include <rayo/rayo.h>
+
+#include "tests/runtime/api/backends.h"
+
+namespace {
+
+struct Keeper {
+  int64_t count = 0;
+  int64_t add() { return ++count; }
+};
+
+TEST_F(ApiTest, ADetachedActorOutlivesItsHandlesUntilItIsKilled) {
+  const rayo::ActorOptions detached{.name = "keeper", .lifetime = rayo::Lifetime::kDetached};
+  {
+    auto keeper = rayo::spawn<Keeper>(detached);
+    EXPECT_EQ(keeper.call<&Keeper::add>().get(), 1);
+  }
+  EXPECT_EQ(rayo::actor<Keeper>("keeper").call<&Keeper::add>().get(), 2);
+  EXPECT_EQ(rayo::actor<Keeper>("keeper").call<&Keeper::add>().get(), 3);
+  EXPECT_THROW(rayo::spawn<Keeper>(detached), rayo::Invalid) << "the name is taken";
+  auto keeper = rayo::actor<Keeper>("keeper");
+  rayo::kill(keeper);
+  EXPECT_THROW(keeper.call<&Keeper::add>().get(), rayo::ActorDied);
+  EXPECT_THROW(rayo::actor<Keeper>("keeper"), rayo::Invalid);
+}
+
+TEST_F(ApiTest, ADetachedActorNeedsAName) {
+  EXPECT_THROW(
+      {
+        auto nameless = rayo::spawn<Keeper>({.lifetime = rayo::Lifetime::kDetached});
+        nameless.call<&Keeper::add>().get();
+      },
+      rayo::Error);
+}
+
+TEST_F(ApiTest, RestartsAndRetriesAreCounts) {
+  EXPECT_THROW(rayo::spawn<Keeper>({.max_restarts = -2}), rayo::Invalid);
+  EXPECT_THROW(rayo::spawn<Keeper>({.max_call_retries = -2}), rayo::Invalid);
+  EXPECT_EQ(rayo::spawn<Keeper>({.max_restarts = -1, .max_call_retries = -1}).call<&Keeper::add>().get(), 1);
+}
+
+}  // namespace
