@@ -81,7 +81,7 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       job(from, up.job(), out);
       break;
     case proto::NodeUp::kWorkerDied:
-      *out.send({}).mutable_worker_died() = up.worker_died();
+      worker_died(from, up.worker_died(), out);
       break;
     case proto::NodeUp::kGrantReply:
       placer_.grant_reply(from, up.request(), up.grant_reply(), out);
@@ -93,6 +93,14 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       return;
   }
   placer_.pump(out);
+}
+
+// Under the name of the node that says so: who calls the process knows where it is, and believes nobody else.
+void NodeEvents::worker_died(NodeId from, const proto::WorkerEvent& event, Outcome& out) {
+  auto& told = *out.send({}).mutable_worker_died();
+  told = event;
+  rpc::to_proto(from, told.mutable_node());
+  rpc::to_proto(from, told.mutable_death()->mutable_node());
 }
 
 // A device that leaves the pool or comes back is an event.

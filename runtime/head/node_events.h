@@ -22,6 +22,7 @@ class NodeEvents {
 
  private:
   void leave(NodeId node, const std::string& reason, Outcome& out);
+  void worker_died(NodeId from, const proto::WorkerEvent& event, Outcome& out);
   void job(NodeId node, const proto::JobEvent& event, Outcome& out);
   void settle_death(NodeId node, const proto::NodeInfo& info, const proto::DeathRecord& why, Outcome& out);
   void note_devices(NodeId from, const proto::ResourceReport& report);

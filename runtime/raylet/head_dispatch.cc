@@ -46,7 +46,8 @@ void HeadDispatch::message(proto::NodeDown message) {
     case proto::NodeDown::kLeaveNow:
       return leave_(message.leave_now().reason());
     case proto::NodeDown::kWorkerDied:
-      return parts_.links.remote_gone(rpc::from_proto<ProcessId>(message.worker_died().process()),
+      return parts_.links.remote_gone(rpc::from_proto<NodeId>(message.worker_died().node()),
+                                      rpc::from_proto<ProcessId>(message.worker_died().process()),
                                       message.worker_died().death());
     case proto::NodeDown::kEndLease:
       return parts_.leases.end_lease(rpc::from_proto<LeaseId>(message.end_lease().lease()),

@@ -54,7 +54,8 @@ void PeerLinks::connect(ProcessId from, uint64_t call_id, const proto::Connect& 
     return connect_here(*caller, call_id, *target);
   if (target && target->wire && target != caller)
     return refuse(from, call_id, request.peer(),
-                  unavailable("a remote driver cannot be called from another process", ""));
+                  unavailable("a driver on a machine without a node can be reached by those alone whom it calls",
+                              "pass its stream in a call of the driver itself, or run it where a node is"));
   refuse(from, call_id, request.peer(),
          gone_failure(processes_.death_of(peer), cat("process ", peer.hex(), " is not on this node")));
 }
@@ -172,9 +173,9 @@ void PeerLinks::process_gone(const LocalProcess& process, const proto::DeathReco
   }
 }
 
-void PeerLinks::remote_gone(ProcessId process, const proto::DeathRecord& death) {
+void PeerLinks::remote_gone(NodeId node, ProcessId process, const proto::DeathRecord& death) {
   auto found = remotes_.find(process);
-  if (found == remotes_.end()) return;
+  if (found == remotes_.end() || found->second.node != node) return;
   for (ProcessId caller : found->second.callers) tell_gone(caller, process, death);
   remotes_.erase(found);
 }
@@ -183,7 +184,7 @@ void PeerLinks::node_gone(NodeId node, const proto::DeathRecord& death) {
   std::vector<ProcessId> gone;
   for (const auto& [process, remote] : remotes_)
     if (remote.node == node) gone.push_back(process);
-  for (ProcessId process : gone) remote_gone(process, death);
+  for (ProcessId process : gone) remote_gone(node, process, death);
 }
 
 void PeerLinks::sweep() {

@@ -43,8 +43,8 @@ class PeerLinks {
   // process here.
   bool accepted(base::Fd socket, const rpc::DataHeader& header);
 
-  // A process of another node ended / a node did, with all of its processes.
-  void remote_gone(ProcessId process, const proto::DeathRecord& death);
+  // A process of another node ended, as that node says / a node did, with all of its processes.
+  void remote_gone(NodeId node, ProcessId process, const proto::DeathRecord& death);
   void node_gone(NodeId node, const proto::DeathRecord& death);
 
   // Forgets links that their processes have closed for want of use: their memory and bits are free again.

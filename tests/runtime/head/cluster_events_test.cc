@@ -139,6 +139,22 @@ TEST_F(ClusterEvents, ADetachedActorLivesInAJobOfItsOwnThatEndsWithIt) {
   EXPECT_EQ(sent(NodeId{}, &proto::NodeDown::has_job).size(), 1u) << "every node lets go of the job";
 }
 
+// Else a node could end the calls to another's processes: raylets compare.
+TEST_F(ClusterEvents, TheDeathOfAProcessIsToldUnderTheNameOfWhoSaysSo) {
+  attach(1, {{"cpu", Amount::of(1)}});
+  attach(2, {{"cpu", Amount::of(1)}});
+  proto::NodeUp up;
+  rpc::to_proto(ProcessId{5, 5}, up.mutable_worker_died()->mutable_process());
+  rpc::to_proto(id(1), up.mutable_worker_died()->mutable_node());
+  rpc::to_proto(id(1), up.mutable_worker_died()->mutable_death()->mutable_node());
+  out = {};
+  nodes.message(id(2), up, out);
+  auto told = sent(NodeId{}, &proto::NodeDown::has_worker_died);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(rpc::from_proto<NodeId>(told[0].worker_died().node()), id(2));
+  EXPECT_EQ(rpc::from_proto<NodeId>(told[0].worker_died().death().node()), id(2));
+}
+
 TEST_F(ClusterEvents, WhyAndTheEventsTellOfRestarts) {
   attach(1, {{"cpu", Amount::of(4)}});
   start_job(1);

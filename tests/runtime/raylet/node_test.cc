@@ -318,6 +318,41 @@ TEST_F(NodeTest, ADriverOfAnotherVersionIsToldSo) {
   });
 }
 
+// Else any node could make callers give up calls to healthy processes of another.
+TEST_F(NodeTest, ADeathIsBelievedOnTheWordOfTheProcessesOwnNode) {
+  run([this] {
+    auto home = base::random_id<NodeId>(), liar = base::random_id<NodeId>();
+    auto callee = base::random_id<ProcessId>();
+    proto::NodeDown joined;
+    rpc::to_proto(home, joined.mutable_node()->mutable_node());
+    joined.mutable_node()->set_state("alive");
+    joined.mutable_node()->set_address("127.0.0.1:1");
+    head_->send(joined);
+    connect_driver();
+    auto link = [&]() {
+      base::run_on_thread(thread_, [&] {
+        proto::ToRaylet connect;
+        rpc::to_proto(home, connect.mutable_connect()->mutable_peer()->mutable_node());
+        rpc::to_proto(callee, connect.mutable_connect()->mutable_peer()->mutable_process());
+        driver_->send(20, connect);
+      });
+      auto answer = await([](const proto::ToWorker& message) { return message.has_peer_link(); });
+      return answer && answer->message.peer_link().peer().host_port() == "127.0.0.1:1";
+    };
+    for (auto limit = loop_->deadline(10s); !link() && loop_->now() < limit;) base::sleep_for(5ms);  // the news comes
+    for (NodeId from : {liar, home}) {
+      proto::NodeDown down;
+      rpc::to_proto(from, down.mutable_worker_died()->mutable_node());
+      rpc::to_proto(callee, down.mutable_worker_died()->mutable_process());
+      down.mutable_worker_died()->mutable_death()->set_text(from == home ? "signal 9" : "a lie");
+      head_->send(down);
+    }
+    auto told = await([](const proto::ToWorker& message) { return message.has_peer_gone(); });
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->message.peer_gone().death().text(), "signal 9");
+  });
+}
+
 // Else one node could hold, publish and drop objects for another, whose holds then mean nothing.
 TEST_F(NodeTest, ANodeIsAnsweredInItsOwnNameAlone) {
   run([this] {
