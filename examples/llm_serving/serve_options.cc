@@ -76,6 +76,12 @@ const std::map<std::string, Setter>& setters() {
   return all;
 }
 
+const std::map<std::string, bool ServeOptions::*>& switches() {
+  static const std::map<std::string, bool ServeOptions::*> all = {
+      {"--no-auth", &ServeOptions::no_auth}, {"--json", &ServeOptions::json}, {"--detach", &ServeOptions::detach}};
+  return all;
+}
+
 std::optional<UsageError> read_words(ServeOptions& options, const std::vector<std::string>& words) {
   using Verb = ServeOptions::Verb;
   static const std::map<std::string, Verb> kVerbs = {
@@ -117,8 +123,8 @@ std::variant<ServeOptions, UsageError> parse_serve_options(const std::vector<std
       options.verb = ServeOptions::Verb::kHelp;
       return options;
     }
-    if (flag == "--no-auth" || flag == "--json") {
-      (flag == "--json" ? options.json : options.no_auth) = true;
+    if (const auto found = switches().find(flag); found != switches().end()) {
+      options.*found->second = true;
       continue;
     }
     if (!flag.starts_with("--")) {
@@ -146,7 +152,7 @@ std::variant<ServeOptions, UsageError> parse_serve_options(const std::vector<std
 
 std::string serve_usage() {
   return R"(usage: rayo serve MODEL [--name N] [--replicas N|auto] [--host 127.0.0.1] [--port 8000] [--api-key-file F | --no-auth]
-                        [--max-context N] [--parallel N] [--threads N]
+                        [--max-context N] [--parallel N] [--threads N] [--detach]
        rayo serve status|stop|scale N [--port 8000]
        rayo serve bench --url URL   (see its --help)
 
@@ -162,6 +168,7 @@ inside of that installed Python package).
   --max-context N   tokens of one request at most (default: what the model was trained for)
   --parallel N      requests that an engine decodes together (default 8)
   --threads N       of one engine (default: the CPUs that it may use)
+  --detach          come back when the model answers; it goes on in the background of this machine
 )";
 }
 

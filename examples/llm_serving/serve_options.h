@@ -22,6 +22,7 @@ struct ServeOptions {
   int32_t max_context = 0;
   int32_t parallel = 8;
   int32_t threads = 0;
+  bool detach = false;
   bool json = false;
 };
 

@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};
 constexpr milliseconds kReport{500};
+constexpr std::chrono::seconds kClusterPatience{10};
 constexpr int32_t kTries = 3;               // deaths of each replica before the first is ready
 constexpr std::chrono::seconds kDrain{30};  // for running requests, after the first signal
 
@@ -46,8 +47,9 @@ std::string endpoint_url(const std::string& host, uint16_t port) {
 
 class Server {
  public:
-  Server(const ServeOptions& options, Prepared prepared)
+  Server(const ServeOptions& options, Prepared prepared, std::function<void(uint16_t)> ready)
       : options_(options),
+        ready_(std::move(ready)),
         prepared_(std::move(prepared)),
         service_({.loopback = is_loopback(options.host), .api_keys = prepared_.keys}),
         http_(io_, service_,
@@ -65,13 +67,10 @@ class Server {
     if (!automatic)
       return failed("cannot serve " + prepared_.name + ": " + automatic.problem().what, automatic.problem().next);
     const int32_t replicas = options_.replicas.value_or(std::max(*automatic, 1));
-    rayo::ActorOptions place = {.name = endpoint_name(http_.port()), .name_space = kServeNamespace};
-    place.resources.cpus = 0;
-    place.node = rayo::context().node;
-    endpoint_ = rayo::spawn<EndpointActor>(place);
+    spawn_endpoint();
     rayo::ActorOptions beside;
     beside.resources.cpus = 0;
-    beside.node = place.node;
+    beside.node = rayo::context().node;
     deployment_.attach(model_.dispatcher, rayo::spawn<ModelSource>(beside, prepared_.file.paths));
     deployment_.scale(replicas);
     signals_.async_wait([this](const boost::system::error_code& error, int) {
@@ -87,6 +86,13 @@ class Server {
   }
 
  private:
+  void spawn_endpoint() {
+    rayo::ActorOptions place = {.name = endpoint_name(http_.port()), .name_space = kServeNamespace};
+    place.resources.cpus = 0;
+    place.node = rayo::context().node;
+    endpoint_ = rayo::spawn<EndpointActor>(place);
+  }
+
   // Every coroutine ends before what it uses does.
   void close() {
     http_.close();
@@ -163,6 +169,7 @@ class Server {
     if (is_loopback(options_.host))
       std::printf("to open it to your network: --host 0.0.0.0 with --api-key-file FILE (or --no-auth)\n");
     std::fflush(stdout);
+    if (ready_) ready_(http_.port());
   }
 
   std::string describe() {
@@ -179,6 +186,8 @@ class Server {
 
   // Of a thread of its own: tells the endpoint's actor how things are, and fetches what it was asked.
   void report() {
+    auto heard = std::chrono::steady_clock::now();
+    std::string silence;
     while (!stopped_) {
       const auto made = std::make_shared<std::promise<std::string>>();
       asio::post(io_, [this, made] { made->set_value(describe()); });
@@ -186,15 +195,40 @@ class Server {
       while (text.wait_for(kTick) != std::future_status::ready) {
         if (stopped_) return;
       }
-      if (const auto orders = endpoint_.call<&EndpointActor::exchange>(text.get()).try_get(kReport * 10)) {
-        for (const EndpointOrder& order : *orders)
-          asio::post(io_, [this, order] { order.stop ? stop() : scale(order.replicas); });
+      const std::string problem = exchange(text.get());
+      if (problem.empty())
+        heard = std::chrono::steady_clock::now();
+      else
+        silence = problem;
+      if (std::chrono::steady_clock::now() - heard > kClusterPatience) {
+        asio::post(io_, [this, silence] {
+          ending_ = {.code = 3, .what = "the cluster of this endpoint is gone: " + silence, .next = "rayo status"};
+          io_.stop();
+        });
+        return;
       }
       std::this_thread::sleep_for(kReport);
     }
   }
 
+  // What is wrong, or nothing.
+  std::string exchange(const std::string& told) {
+    try {
+      const auto orders = endpoint_.call<&EndpointActor::exchange>(told).try_get(kReport * 10);
+      if (!orders) {
+        if (orders.error().kind == rayo::ErrorKind::kActorDied) spawn_endpoint();
+        return orders.error().text;
+      }
+      for (const EndpointOrder& order : *orders)
+        asio::post(io_, [this, order] { order.stop ? stop() : scale(order.replicas); });
+      return {};
+    } catch (const rayo::Error& error) {
+      return error.text();
+    }
+  }
+
   const ServeOptions& options_;
+  const std::function<void(uint16_t)> ready_;
   const Prepared prepared_;
   asio::io_context io_;
   asio::signal_set signals_{io_, SIGINT, SIGTERM};
@@ -251,11 +285,11 @@ void print_status(const std::string& report) {
 
 }  // namespace
 
-Ending serve(const ServeOptions& options) {
+Ending serve(const ServeOptions& options, const std::function<void(uint16_t port)>& ready) {
   auto prepared = prepare(options);
   if (auto* ending = std::get_if<Ending>(&prepared)) return *ending;
   try {
-    Server server(options, std::move(std::get<Prepared>(prepared)));
+    Server server(options, std::move(std::get<Prepared>(prepared)), ready);
     return server.run();
   } catch (const boost::system::system_error& error) {
     return failed(

@@ -1,8 +1,9 @@
 // A running `rayo serve`: HTTP, the service, the replicas, and the place where status, stop and scale find it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "examples/llm_serving/serve_options.h"
 
@@ -15,8 +16,8 @@ struct Ending {
   std::string next;
 };
 
-// Until a signal, `rayo serve stop`, or what makes it impossible.
-Ending serve(const ServeOptions& options);
+// Until a signal, `rayo serve stop`, or what makes it impossible. `ready`: called once, when a replica answers.
+Ending serve(const ServeOptions& options, const std::function<void(uint16_t port)>& ready = {});
 
 // `rayo serve status|stop|scale` of the endpoint at options.port.
 Ending control(const ServeOptions& options);

@@ -2,12 +2,15 @@
 import filecmp
 import http.client
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -67,6 +70,30 @@ def test_a_broken_model_is_refused_before_anything_is_loaded(served, tmp_path):
     text.write_text("This is no model.")
     what, _ = served.home.rayo("serve", str(text), code=1).error
     assert "text.gguf" in what
+
+
+def test_detached_it_comes_back_when_the_model_answers_and_goes_on():
+    with cluster_of(1) as home:
+        out = home.rayo("serve", str(MODEL), "--name", "smollm2", "--port", "0", "--threads", "1", "--max-context", "512", "--replicas", "1",
+                        "--detach", code=0).out
+        url, port = re.search(r"answers at (http://\S+:(\d+))/v1", out).groups()
+        assert f"rayo serve stop --port {port}" in out
+        assert json.loads(urllib.request.urlopen(url + "/ready", timeout=10).read())["status"] == "ready"
+        home.rayo("serve", "stop", "--port", port, code=0)
+        home.wait_for(lambda: not any("rayo-serve" in command.split()[0] for command in home.processes().values()), "it has ended", timeout=40)
+        (home.root / "home" / f"serve-{port}.log").unlink()
+        what, _ = home.rayo("serve", "/nowhere.gguf", "--detach", code=1).error
+        assert "/nowhere.gguf" in what
+
+
+def test_it_ends_and_says_so_where_its_cluster_is_gone():
+    with cluster_of(1) as home:
+        one = Service(home, "--replicas", "1")
+        home.wait_for(lambda: one.replicas_ready() == 1, "the replica is ready", timeout=60)
+        raylet = min(pid for pid, command in home.processes().items() if "bin/rayo-raylet" in command.split()[0])  # the head's came first
+        os.kill(raylet, signal.SIGKILL)
+        assert one.process.wait(timeout=40) == 3
+        assert re.search(r"rayo: the cluster of this endpoint is gone.*\ntry: ", one.log.read_text()), one.log.read_text()
 
 
 def test_help_tells_of_it(served):

@@ -31,13 +31,15 @@ std::string refused(const std::vector<std::string>& words) {
 }
 
 TEST(ServeOptions, ReadsItsFlags) {
-  const ServeOptions options = taken({"m.gguf", "--replicas", "3", "--port=0", "--name", "n", "--parallel", "4"});
+  const ServeOptions options =
+      taken({"m.gguf", "--replicas", "3", "--port=0", "--name", "n", "--parallel", "4", "--detach"});
   EXPECT_EQ(options.verb, ServeOptions::Verb::kServe);
   EXPECT_EQ(options.model, "m.gguf");
   EXPECT_EQ(options.replicas, 3);
   EXPECT_EQ(options.port, 0);
   EXPECT_EQ(options.name, "n");
   EXPECT_EQ(options.parallel, 4);
+  EXPECT_TRUE(options.detach);
   EXPECT_FALSE(taken({"m.gguf"}).replicas);
   EXPECT_FALSE(taken({"m.gguf", "--replicas", "auto"}).replicas);
   EXPECT_EQ(taken({"scale", "2", "--port", "9"}).replicas, 2);
