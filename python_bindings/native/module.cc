@@ -78,22 +78,40 @@ py::list wait(const py::list& refs, size_t count, const py::object& timeout) {
   return flags;
 }
 
-Ref call(const Actor& actor, std::string_view method, const py::tuple& args, const py::dict& kwargs, bool items) {
+// Notes what the running call has made among its children (a list of weak refs, or None) before Python code goes on: a
+// signal that cancels the call finds it there.
+py::object noted(Ref made, const py::object& children) {
+  py::object ref = py::cast(std::move(made));
+  if (!children.is_none()) py::list(children).append(py::weakref(ref));
+  return ref;
+}
+
+py::object call(const Actor& actor, std::string_view method, const py::tuple& args, const py::dict& kwargs, bool items,
+                const py::object& children) {
   Backend& backend = internal::backend();
   const CallArguments arguments(method, args, kwargs);
   const internal::CallRequest request = arguments.request(items ? Callee::kItemsMethod : Callee::kMethod);
   const ActorId& id = actor.counted.id(backend);
-  py::gil_scoped_release release;
-  return {internal::CountedRef(backend, backend.call(id, request))};
+  Ref made;
+  {
+    py::gil_scoped_release release;
+    made.counted = internal::CountedRef(backend, backend.call(id, request));
+  }
+  return noted(std::move(made), children);
 }
 
-Ref submit(const std::string& key, const py::tuple& args, const py::dict& kwargs, const py::dict& options, bool items) {
+py::object submit(const std::string& key, const py::tuple& args, const py::dict& kwargs, const py::dict& options,
+                  bool items, const py::object& children) {
   Backend& backend = internal::backend();
   const CallArguments arguments(key, args, kwargs);
   const internal::CallRequest request = arguments.request(items ? Callee::kItemsTask : Callee::kTask);
   const TaskOptions told = task_options(options);
-  py::gil_scoped_release release;
-  return {internal::CountedRef(backend, backend.submit(told, request))};
+  Ref made;
+  {
+    py::gil_scoped_release release;
+    made.counted = internal::CountedRef(backend, backend.submit(told, request));
+  }
+  return noted(std::move(made), children);
 }
 
 Actor spawn(const std::string& key, const std::string& class_name, const py::tuple& args, const py::dict& kwargs,
@@ -199,10 +217,10 @@ void define_objects(py::module_& module) {
   module.def("put", &put_value);
   module.def("get", &get);
   module.def("wait", &wait);
-  module.def("call", &call, py::arg("actor"), py::arg("method"), py::arg("args"), py::arg("kwargs"),
-             py::arg("items") = false);
+  module.def("call", &call, py::arg("actor"), py::arg("method"), py::arg("args"), py::arg("kwargs"), py::arg("items"),
+             py::arg("children"));
   module.def("submit", &submit, py::arg("key"), py::arg("args"), py::arg("kwargs"), py::arg("options"),
-             py::arg("items") = false);
+             py::arg("items"), py::arg("children"));
   module.def("cancel", &cancel, py::arg("ref"), py::arg("force"), py::arg("recursive"));
   module.def("ready", &ready);
   module.def("spawn", &spawn);

@@ -44,6 +44,7 @@ void keep_item(void* context, const internal::ValueView& view) {
 }  // namespace
 
 const char* ItemWriter::write(py::handle value, const py::object& timeout) {
+  if (call_.cancelled()) return "cancelled";
   Encoder encoded;
   encode_value(encoded, value);
   if (encoded.view().size() <= kLargeItem && encoded.inner_refs().empty() && encoded.inner_actors().empty())
@@ -64,9 +65,11 @@ const char* ItemWriter::send(const Encoder& item, const py::object& timeout) {
 }
 
 void ItemWriter::fail(const ErrorRecord& error) {
-  Encoder item;
-  encode_error(item, error);
-  send(item, py::none());
+  if (!call_.cancelled()) {
+    Encoder item;
+    encode_error(item, error);
+    send(item, py::none());
+  }
   close();
 }
 
@@ -82,7 +85,7 @@ std::shared_ptr<ItemWriter> answer_with_stream(internal::Invocation& call, uint3
   internal::encode_stream(answer, made.reading.get());
   internal::finish_result(call, answer);
   call.open->answer_now();
-  return std::make_shared<ItemWriter>(std::move(made.writing));
+  return std::make_shared<ItemWriter>(std::move(made.writing), *call.open);
 }
 
 ItemReader::ItemReader(const Ref& answer) {

@@ -15,8 +15,11 @@ namespace rayo::python {
 
 class ItemWriter {
  public:
-  explicit ItemWriter(std::unique_ptr<internal::StreamWriting> end) : end_(std::move(end)) {}
-  // "taken", "full" (the time passed) or "cancelled" (nobody reads any more). `timeout` None: for ever.
+  // `call` lives as long as anything is written.
+  ItemWriter(std::unique_ptr<internal::StreamWriting> end, const internal::OpenCall& call)
+      : end_(std::move(end)), call_(call) {}
+  // "taken", "full" (the time passed) or "cancelled" (nobody reads any more, or the call is cancelled: its caller may
+  // have gone before it knew of the stream). `timeout` None: for ever.
   const char* write(py::handle value, const py::object& timeout);
   // The reader's next ref raises this, and then there are no more.
   void fail(const ErrorRecord& error);
@@ -26,6 +29,7 @@ class ItemWriter {
   const char* send(const Encoder& item, const py::object& timeout);
 
   std::unique_ptr<internal::StreamWriting> end_;
+  const internal::OpenCall& call_;
 };
 
 // Sends the answer of a call that makes items, while it goes on: a stream.

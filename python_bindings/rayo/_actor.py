@@ -6,7 +6,7 @@ import json
 from rayo import _concurrency, _native, _serialization
 from rayo._objects import _require_session
 from rayo._objects import ObjectRefGenerator
-from rayo._remote import Exported, checked_returns, native_options, note_child, own_environment, split, strategy_options
+from rayo._remote import Exported, checked_returns, children_here, native_options, own_environment, split, strategy_options
 
 # Options of an actor: Ray's name -> ours; None: accepted and without effect here.
 _ACTOR_OPTIONS = {
@@ -140,8 +140,7 @@ class ActorMethod:
     def remote(self, *args, **kwargs):
         """Calls the method; calls of one process to one actor start in the order they were made."""
         items = self._num_returns == "streaming"
-        ref = _native.call(self._handle._actor, self._name, args, kwargs, items)
-        note_child(ref)
+        ref = _native.call(self._handle._actor, self._name, args, kwargs, items, children_here())
         if items:
             return ObjectRefGenerator(ref, self._handle)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)

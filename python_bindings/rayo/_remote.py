@@ -197,8 +197,7 @@ class RemoteFunction:
         """Starts the task; the arguments are the function's."""
         _require_session()
         items = self._num_returns == "streaming"
-        ref = _native.submit(self._exported.key(), args, kwargs, self._native, items)
-        note_child(ref)
+        ref = _native.submit(self._exported.key(), args, kwargs, self._native, items, children_here())
         if items:
             return ObjectRefGenerator(ref)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
@@ -226,12 +225,13 @@ def checked_returns(num_returns, function):
     raise ValueError(f"num_returns is {num_returns!r}: a number from 1, or 'streaming' for a generator")
 
 
-def note_child(ref):
-    """In a worker: what the running call calls is cancelled with it."""
-    if _in_worker:
-        from rayo import _worker
+def children_here():
+    """In a worker, where the running call notes what it calls, which is cancelled with it; else None."""
+    if not _in_worker:
+        return None
+    from rayo import _worker
 
-        _worker.note_child(ref)
+    return _worker.children_here()
 
 
 _in_worker = _native.is_worker()
@@ -249,7 +249,8 @@ _item_exported = Exported(_item)
 
 def split(ref, count):
     """One ref for each item of the value that `ref` will have."""
-    return [_native.submit(_item_exported.key(), (ref, i, count), {}, {"num_cpus": 0}) for i in range(count)]
+    key = _item_exported.key()
+    return [_native.submit(key, (ref, i, count), {}, {"num_cpus": 0}, False, None) for i in range(count)]
 
 
 def remote(*args, **kwargs):

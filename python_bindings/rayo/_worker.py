@@ -74,13 +74,10 @@ def begin_call(call):
     return children
 
 
-def note_child(ref):
-    """`ref` was made by the call that runs here, if one does: it is cancelled with it."""
+def children_here():
+    """Where the call that runs here, if one does, notes what it calls: it is cancelled with it."""
     current = _current.get()
-    if current is not None:
-        import weakref
-
-        current[1].append(weakref.ref(ref))
+    return None if current is None else current[1]
 
 
 def cancel_children(children):

@@ -24,8 +24,8 @@ def test_a_cancelled_task_stops_and_its_get_says_so(ray, tmp_path):
 
     @ray.remote
     def endless(started):
-        open(started, "w").close()
         try:
+            open(started, "w").close()
             while True:
                 time.sleep(60)
         finally:
@@ -70,8 +70,8 @@ def test_a_task_that_waits_for_its_turn_never_starts(ray, tmp_path):
 def test_cancel_reaches_what_the_task_has_called(ray, tmp_path):
     @ray.remote
     def child(path):
-        open(path + ".started", "w").close()
         try:
+            open(path + ".started", "w").close()
             time.sleep(60)
         finally:
             open(path + ".stopped", "w").close()
@@ -279,8 +279,8 @@ def test_async_generators_run_beside_each_other(ray):
 def test_a_generator_ends_when_nobody_reads_it(ray, tmp_path):
     @ray.remote
     def endless(path):
-        open(path + ".started", "w").close()
         try:
+            open(path + ".started", "w").close()
             i = 0
             while True:
                 yield i
