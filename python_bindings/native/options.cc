@@ -42,6 +42,7 @@ template <class Options>
 void add_placement(Setters& setters, Options& options) {
   setters["node"] = [&](py::handle value) { options.node = node_of(value); };
   setters["node_soft"] = [&](py::handle value) { options.node_soft = value.cast<bool>(); };
+  setters["spread"] = [&](py::handle value) { options.spread = value.cast<bool>(); };
   setters["labels"] = [&](py::handle value) {
     using Rules = std::map<std::string, std::pair<std::vector<std::string>, bool>>;  // values, negated
     for (const auto& [key, rule] : value.cast<Rules>())
@@ -110,6 +111,10 @@ ActorOptions actor_options(const py::dict& options) {
   setters["get_if_exists"] = [&](py::handle value) { told.get_if_exists = value.cast<bool>(); };
   setters["max_restarts"] = [&](py::handle value) { told.max_restarts = value.cast<int>(); };
   setters["max_concurrency"] = [&](py::handle value) { told.max_concurrency = value.cast<int>(); };
+  setters["max_call_retries"] = [&](py::handle value) { told.max_call_retries = value.cast<int>(); };
+  setters["detached"] = [&](py::handle value) {
+    if (value.cast<bool>()) told.lifetime = Lifetime::kDetached;
+  };
   setters["start_timeout"] = [&](py::handle value) { told.start_timeout = span_of(value); };
   read_options(options, setters);
   return told;

@@ -19,7 +19,8 @@ _ACTOR_OPTIONS = {
     "namespace": "namespace",
     "get_if_exists": "get_if_exists",
     "max_restarts": "max_restarts",
-    "max_task_retries": None,
+    "max_task_retries": "max_call_retries",
+    "lifetime": None,
     "max_pending_calls": None,
     "max_concurrency": None,
     "concurrency_groups": None,
@@ -83,6 +84,10 @@ class ActorClass:
         )
         if variables := own_environment(self._options.get("runtime_env"), "an actor"):
             self._settings = {**(self._settings or {}), "variables": variables}
+        lifetime = self._options.get("lifetime")
+        if lifetime not in (None, "non_detached", "detached"):
+            raise ValueError(f"lifetime {lifetime!r} is not known: 'detached', or None for as long as a handle and its program")
+        self._detached = self._native["detached"] = lifetime == "detached"
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
         self.__doc__ = cls.__doc__
@@ -95,7 +100,10 @@ class ActorClass:
     def remote(self, *args, **kwargs):
         """Makes an actor; the arguments are the constructor's."""
         _require_session()
-        key = self._exported.key()
+        if self._detached:  # it outlives its job, and the classes stored for that: it brings its own
+            key, args = _serialization.CARRIED, (self._exported.pickle(), *args)
+        else:
+            key = self._exported.key()
         if self._settings is not None:
             key = f"{key}\n{json.dumps(self._settings)}"
         actor = _native.spawn(key, self._class.__name__, args, kwargs, self._native)
@@ -160,7 +168,7 @@ class ActorMethod:
 
 class ActorHandle:
     """A counted handle of an actor; it may be an argument or stand inside a value. The actor ends after its last handle
-    and its calls, at kill(), or with the program that made it."""
+    and its calls, at kill(), or with the program that made it; one of lifetime="detached" at kill() alone."""
 
     def __init__(self, actor, class_name, methods):
         self._actor = actor

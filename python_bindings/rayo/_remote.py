@@ -60,19 +60,23 @@ class Exported:
         self._job = None
         self._large = None  # counted as long as this may be called
 
+    def pickle(self):
+        if self._pickle is None:
+            from rayo import _serialization
+
+            try:
+                self._pickle = cloudpickle.dumps(self.value)
+            except Exception as error:
+                _serialization._explain(self.value, error)
+                raise
+            self._key = hashlib.sha256(self._pickle).hexdigest()[:32]
+        return self._pickle
+
     def key(self):
         job = _native.context()["job_id"]
         if self._job != job:
-            if self._pickle is None:
-                from rayo import _serialization
-
-                try:
-                    self._pickle = cloudpickle.dumps(self.value)
-                except Exception as error:
-                    _serialization._explain(self.value, error)
-                    raise
-                self._key = hashlib.sha256(self._pickle).hexdigest()[:32]
-            self._large = store_large(self._key, self._pickle)
+            pickled = self.pickle()
+            self._large = store_large(self._key, pickled)
             self._job = job
         return self._key
 
@@ -165,8 +169,10 @@ def _wrapped(function, options):
 
 def strategy_options(strategy):
     """scheduling_strategy as options of the native part."""
-    if strategy is None or strategy in ("DEFAULT", "SPREAD"):
+    if strategy is None or strategy == "DEFAULT":
         return {}
+    if strategy == "SPREAD":
+        return {"spread": True}
     if hasattr(strategy, "hard"):
         from rayo.util.scheduling_strategies import NotIn
 

@@ -15,6 +15,9 @@ from rayo import _native
 # A buffer below this is copied into the pickle: a view of its own costs more than it saves.
 _SMALLEST_BUFFER = 100 * 1024
 
+# In the place of a class's key: the class itself, pickled, is the constructor's first argument.
+CARRIED = "carried"
+
 _local = threading.local()
 
 

@@ -4,6 +4,7 @@ import contextvars
 import gc
 import json
 import os
+import pickle
 import signal
 import sys
 
@@ -28,8 +29,6 @@ def load(key):
         pickled = _remote.load_large(key)
         if pickled is None:
             raise LookupError(f"the function {key} is not in the cluster: its program has ended")
-        import pickle
-
         _loaded[key] = pickle.loads(pickled)
     return _loaded[key]
 
@@ -125,7 +124,14 @@ def construct(name, args, kwargs):
     """(the actor, {method: its queue}), for a name "KEY" or "KEY\\nSETTINGS"."""
     global _actor_class
     key, _, settings = name.partition("\n")
-    cls = _actor_class = load(key)
+    if key == _serialization.CARRIED:
+        pickled, *args = args
+        if not _loaded:
+            _set_up()
+        cls = pickle.loads(pickled)
+    else:
+        cls = load(key)
+    _actor_class = cls
     begin_call(None)
     settings = json.loads(settings) if settings else {}
     os.environ.update(settings.get("variables", {}))
