@@ -218,7 +218,7 @@ struct Servers {
  private:
   static std::string llama_server() {
     const char* path = std::getenv("RAYO_BENCH_LLAMA_SERVER");
-    if (path == nullptr)
+    if (path == nullptr || *path == '\0')
       throw std::runtime_error("no llama-server: RAYO_BENCH_LLAMA_SERVER=$(bench/peers/llama_server.sh)");
     return path;
   }
