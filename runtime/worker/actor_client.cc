@@ -165,11 +165,11 @@ void ActorClient::on_alive(const proto::ActorInfo& info) {
   const bool same = info.incarnation() == incarnation_;
   // Of the same life there is nothing new, and old news where its end is known already.
   if (same && (state_ != State::kNowhere || ended_)) return;
-  if (!same) {
+  if (!same && incarnation_ != 0) {  // the first that is heard of ends none
     end_life(actor_died(who(), info.death()), false);
     apply_last_word();
-    sequence_ = 0;
   }
+  if (!same) sequence_ = 0;
   if (!may_restart_) let_go_of_arguments();
   ended_ = false;
   call_retries_ = info.max_call_retries();

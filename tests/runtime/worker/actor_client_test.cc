@@ -105,6 +105,14 @@ TEST_F(ActorClientTest, CallsUnderWayEndWithTheLifeAndLaterOnesWaitForTheNext) {
   EXPECT_EQ(wire_.sent[1].header.sequence, 1u);
 }
 
+// kill() waits for the end of a life: a call that is made after it must not be answered.
+TEST_F(ActorClientTest, TheFirstLifeThatIsHeardOfEndsNone) {
+  tell(proto::ALIVE, 2);
+  EXPECT_EQ(client_.lives_ended(), 0u);
+  tell(proto::ALIVE, 3);
+  EXPECT_EQ(client_.lives_ended(), 1u);
+}
+
 TEST_F(ActorClientTest, WithRetriesTheyAreSentToTheNextLifeInTheirOrder) {
   info_.set_max_call_retries(1);
   tell(proto::ALIVE, 1);
