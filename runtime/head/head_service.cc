@@ -27,10 +27,8 @@ void HeadService::bind_nodes(rpc::Service& service) {
   service.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream, rpc::Call& call) {
     return serve_attach(core_, stream, call);
   });
-  service.on(rpc::head::kBeat,
-             [this](const proto::BeatRequest& request, rpc::Call& call) -> base::StatusOr<proto::BeatReply> {
-               return beat(request, call.peer());
-             });
+  service.on(rpc::head::kBeat, [this](rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream,
+                                      rpc::Call& call) { return beats(stream, call.peer()); });
   service.on(rpc::head::kRelay,
              [this](const proto::RelayRequest& request, rpc::Call& call) -> base::StatusOr<proto::RelayReply> {
                RAYO_RETURN_IF_ERROR(call.peer().may_act_for(rpc::from_proto<NodeId>(request.node())));
@@ -90,12 +88,17 @@ void HeadService::bind_clients(rpc::Service& service) {
              });
 }
 
-base::StatusOr<proto::BeatReply> HeadService::beat(const proto::BeatRequest& request, const rpc::Peer& peer) {
-  RAYO_RETURN_IF_ERROR(peer.may_act_for(rpc::from_proto<NodeId>(request.node())));
-  Outcome out;
-  auto reply = core_.nodes.beat(request, out);
-  core_.line.submit(std::move(out));
-  return reply;
+base::Status HeadService::beats(rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream,
+                                const rpc::Peer& peer) {
+  while (true) {
+    RAYO_ASSIGN_OR_RETURN(auto request, stream.read());
+    if (!request) return absl::OkStatus();
+    RAYO_RETURN_IF_ERROR(peer.may_act_for(rpc::from_proto<NodeId>(request->node())));
+    Outcome out;
+    auto reply = core_.nodes.beat(*request, out);
+    core_.line.submit(std::move(out));
+    RAYO_RETURN_IF_ERROR(stream.write(reply));
+  }
 }
 
 proto::PackageReply HeadService::offer_package(const proto::OfferPackage& offer) const {

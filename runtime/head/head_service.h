@@ -25,7 +25,7 @@ class HeadService {
   void bind_packages(rpc::Service& service);
   void bind_clients(rpc::Service& service);
 
-  base::StatusOr<proto::BeatReply> beat(const proto::BeatRequest& request, const rpc::Peer& peer);
+  base::Status beats(rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream, const rpc::Peer& peer);
   proto::PackageReply offer_package(const proto::OfferPackage& offer) const;
   base::StatusOr<proto::PackageReply> receive_package(
       rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream);

@@ -75,7 +75,10 @@ class HeadLink {
   base::Status gone(std::string_view cause) const;
   void serve();
   void keep_attached();
+  // Of the beat thread.
   void beat();
+  base::Status beat_on_one_stream();
+  void heard(const proto::BeatReply& reply);
   void saw_head();
 
   base::Loop& loop_;
@@ -90,6 +93,7 @@ class HeadLink {
   std::optional<proto::NodeUp> last_report_;  // while the head is away
   std::atomic<int64_t> last_seen_{0};
   std::atomic<bool> stop_{false};
+  base::Loop beat_loop_;
   std::thread beats_;
   std::unique_ptr<base::TaskGroup> tasks_ = std::make_unique<base::TaskGroup>();
 };

@@ -34,7 +34,7 @@ struct BidiMethod {
 
 namespace head {
 inline constexpr BidiMethod<proto::NodeUp, proto::NodeDown> kAttach{"/rayo.proto.Head/Attach", Access::kNodes};
-inline constexpr UnaryMethod<proto::BeatRequest, proto::BeatReply> kBeat{"/rayo.proto.Head/Beat", Access::kNodes};
+inline constexpr BidiMethod<proto::BeatRequest, proto::BeatReply> kBeat{"/rayo.proto.Head/Beat", Access::kNodes};
 inline constexpr UnaryMethod<proto::RelayRequest, proto::RelayReply> kRelay{"/rayo.proto.Head/Relay", Access::kNodes};
 inline constexpr UnaryMethod<proto::PlaceLeasesRequest, proto::PlaceLeasesReply> kPlaceLeases{
     "/rayo.proto.Head/PlaceLeases", Access::kNodes};

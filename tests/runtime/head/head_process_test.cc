@@ -245,8 +245,12 @@ TEST(HeadProcess, ANodeActsInItsOwnNameAlone) {
     proto::BeatRequest beat;
     rpc::to_proto(honest.node, beat.mutable_node());
     beat.set_incarnation(1);
-    refused(other.channel->call(rpc::head::kBeat, beat, soon()));
-    EXPECT_TRUE(honest.channel->call(rpc::head::kBeat, beat, soon())->known());
+    auto forged = other.channel->open(rpc::head::kBeat);
+    ASSERT_TRUE(forged->write(beat, soon()).ok());
+    refused(forged->read(soon()));
+    auto beats = honest.channel->open(rpc::head::kBeat);
+    ASSERT_TRUE(beats->write(beat, soon()).ok());
+    EXPECT_TRUE((*beats->read(soon()))->known());
     std::swap(honest.node, other.node);
     EXPECT_NE(other.attach().failure().text().find("may not act for"), std::string::npos);
   });

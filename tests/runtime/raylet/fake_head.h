@@ -94,12 +94,17 @@ class FakeHead {
     service_.on(rpc::head::kAttach, [this](rpc::MessageStream<proto::NodeUp, proto::NodeDown>& stream, rpc::Call&) {
       return attach(stream);
     });
-    service_.on(rpc::head::kBeat, [](const proto::BeatRequest& request, rpc::Call&) {
-      proto::BeatReply reply;
-      reply.set_known(true);
-      reply.set_number(request.number());
-      return base::StatusOr<proto::BeatReply>(reply);
-    });
+    service_.on(rpc::head::kBeat,
+                [](rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream, rpc::Call&) -> base::Status {
+                  while (true) {
+                    RAYO_ASSIGN_OR_RETURN(auto request, stream.read());
+                    if (!request) return absl::OkStatus();
+                    proto::BeatReply reply;
+                    reply.set_known(true);
+                    reply.set_number(request->number());
+                    RAYO_RETURN_IF_ERROR(stream.write(reply));
+                  }
+                });
     service_.on(rpc::head::kRelay, [this](const proto::RelayRequest& request, rpc::Call&) {
       return base::StatusOr<proto::RelayReply>(relay(request));
     });

@@ -102,12 +102,36 @@ TEST(Calls, BlockingFromAThreadOfItsOwn) {
     auto channel = cluster.dial(Role::kNode);
     base::WorkThreads threads("test-beat", 1);
     auto reply = base::run_on_thread(threads, [&] {
-      proto::BeatRequest request;
-      request.set_number(7);
-      return channel->call_blocking(head::kBeat, request, 20s);
+      proto::RelayRequest request;
+      request.mutable_key_value()->set_key("seven");
+      return channel->call_blocking(head::kRelay, request, 20s);
     });
     ASSERT_TRUE(reply.ok()) << reply.status();
-    EXPECT_EQ(reply->number(), 7u);
+    EXPECT_EQ(reply->key_value().value(), "seven");
+  });
+}
+
+// A raylet's beats: else a busy loop would be taken for the node's death.
+TEST(Calls, AStreamOnASecondLoopWhileTheFirstStandsStill) {
+  base::run_in_loop([] {
+    ServedCluster cluster;
+    auto channel = cluster.dial(Role::kNode);
+    base::WorkThreads threads("test-beat", 1);
+    uint64_t answered = 0;
+    base::run_on_thread(threads, [&] {
+      base::run_in_loop([&] {
+        auto stream = channel->open(head::kBeat);
+        for (uint64_t number = 1; number <= 3; ++number) {
+          proto::BeatRequest request;
+          request.set_number(number);
+          ASSERT_TRUE(stream->write(request, soon()).ok());
+          auto reply = stream->read(soon());
+          ASSERT_TRUE(reply.ok() && *reply) << reply.status();
+          answered = (*reply)->number();
+        }
+      });
+    });
+    EXPECT_EQ(answered, 3u);
   });
 }
 
@@ -120,10 +144,10 @@ TEST(Calls, ManyAtATime) {
     for (int fiber = 0; fiber < 32; ++fiber)
       group.spawn("caller", [&, fiber] {
         for (int i = 0; i < 20; ++i) {
-          proto::BeatRequest request;
-          request.set_number(static_cast<uint64_t>(fiber * 100 + i));
-          auto reply = channel->call(head::kBeat, request, soon());
-          if (reply.ok() && reply->number() == request.number()) ++right;
+          proto::RelayRequest request;
+          request.mutable_key_value()->set_key(std::to_string(fiber * 100 + i));
+          auto reply = channel->call(head::kRelay, request, soon());
+          if (reply.ok() && reply->key_value().value() == request.key_value().key()) ++right;
         }
       });
     EXPECT_TRUE(group.join(soon()));
@@ -141,7 +165,7 @@ TEST(Access, ByRoleBeforeTheMessage) {
     auto stop = node->open(head::kStopCluster, proto::StopRequest(), soon());
     base::Status refused = stop.ok() ? (*stop)->finish(soon()) : stop.status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
-    EXPECT_EQ(client->call(head::kBeat, proto::BeatRequest(), soon()).status().code(),
+    EXPECT_EQ(client->call(head::kRelay, proto::RelayRequest(), soon()).status().code(),
               absl::StatusCode::kPermissionDenied);
     EXPECT_TRUE(client->call(head::kGetStatus, proto::StatusRequest(), soon()).ok());
     auto allowed = client->open(head::kStopCluster, proto::StopRequest(), soon());

@@ -66,10 +66,19 @@ struct TestHandlers {
       }
       return base::failed(absl::StatusCode::kUnavailable, "shutting down");
     });
-    service.on(head::kBeat, [](const proto::BeatRequest& request, Call&) -> base::StatusOr<proto::BeatReply> {
-      proto::BeatReply reply;
-      reply.set_number(request.number());
+    service.on(head::kRelay, [](const proto::RelayRequest& request, Call&) -> base::StatusOr<proto::RelayReply> {
+      proto::RelayReply reply;
+      reply.mutable_key_value()->set_value(request.key_value().key());
       return reply;
+    });
+    service.on(head::kBeat, [](MessageStream<proto::BeatRequest, proto::BeatReply>& stream, Call&) -> base::Status {
+      while (true) {
+        RAYO_ASSIGN_OR_RETURN(auto request, stream.read());
+        if (!request) return absl::OkStatus();
+        proto::BeatReply reply;
+        reply.set_number(request->number());
+        RAYO_RETURN_IF_ERROR(stream.write(reply));
+      }
     });
     service.on(head::kFetchPackage,
                [](const proto::FetchPackageRequest&,
