@@ -14,17 +14,18 @@ void CommitLine::submit(Outcome outcome) {
   if (outcome.persist.empty() && !writing_ && queue_.empty()) {
     deliver_(outcome);
   } else {
-    queue_.push({std::move(outcome), nullptr});
+    queue_.push({std::move(outcome), nullptr, nullptr});
   }
 }
 
-base::Status CommitLine::commit(Outcome outcome) {
+base::Status CommitLine::commit(Outcome outcome, Then then) {
   if (outcome.persist.empty() && !writing_ && queue_.empty()) {
     deliver_(outcome);
+    follow(then);
     return {};
   }
   auto done = std::make_shared<Done>();
-  if (!queue_.push({std::move(outcome), done})) {
+  if (!queue_.push({std::move(outcome), done, std::move(then)})) {
     return base::failed(absl::StatusCode::kUnavailable, "the head is ending", "ask again");
   }
   auto status = done->wait();
@@ -83,7 +84,19 @@ void CommitLine::deliver(Entry& entry, const base::Status& written) {
   bool promise = entry.done != nullptr;
   if (!written.ok() && !promise) keep(entry.outcome.persist);
   if (written.ok() || !promise) deliver_(entry.outcome);
+  if (written.ok()) follow(entry.then);
   if (promise) entry.done->set(entry.outcome.persist.empty() ? base::Status() : written);
+}
+
+void CommitLine::follow(const Then& then) {
+  if (!then) return;
+  Outcome next;
+  then(next);
+  if (next.persist.empty()) {
+    deliver_(next);
+  } else {
+    queue_.push({std::move(next), nullptr, nullptr});
+  }
 }
 
 void CommitLine::keep(const Batch& batch) {

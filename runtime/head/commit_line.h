@@ -5,6 +5,9 @@
 //   line.submit(outcome);                                   // facts (a node died): told even where the disk refuses
 //   RAYO_RETURN_IF_ERROR(line.commit(std::move(outcome)));  // promises (a name): nothing is told unless it is written
 //
+// What follows from a promise that was kept (a new actor is placed) may be decided at the moment when it is written,
+// and is told then, rows of its own apart: else it would wait for the next commit, which begins at once.
+//
 // A disk that cannot be written makes the head read_only: promises are refused with the store's error, facts are kept
 // (the last value of each row) and written as soon as the disk takes them; it is tried every kStoreRetry. Loop thread.
 #pragma once
@@ -27,8 +30,9 @@ class CommitLine {
   CommitLine(ControlStore& store, std::function<void(Outcome&)> deliver);
 
   void submit(Outcome outcome);
-  // In a fiber.
-  base::Status commit(Outcome outcome);
+  using Then = std::function<void(Outcome&)>;
+  // In a fiber. `then` outlives the fiber where that is cancelled.
+  base::Status commit(Outcome outcome, Then then = nullptr);
   // Waits until what was submitted before is written.
   base::Status barrier() { return commit({}); }
   // Not OK while changes are refused.
@@ -42,7 +46,9 @@ class CommitLine {
   struct Entry {
     Outcome outcome;
     std::shared_ptr<Done> done;  // null: a fact
+    Then then;
   };
+  void follow(const Then& then);
   void write_all(std::optional<Entry> first);
   void write(std::vector<Entry> entries);
   void keep(const Batch& batch);

@@ -68,15 +68,15 @@ proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request, 
       case Creation::kNew:
         break;
     }
-    if (auto written = core_.line.commit(std::move(out)); !written.ok()) {
+    auto place = [this, node, actor = created.actor](Outcome& placed) {
+      core_.actors.admit(actor, placed);
+      core_.state.actors.watch(actor, node);
+    };
+    if (auto written = core_.line.commit(std::move(out), place); !written.ok()) {
       core_.actors.abandon(created.actor);
       return failed_reply(
           failure(proto::UNAVAILABLE, base::within(written, cat(actor_text(request.spec()), " is not created"))));
     }
-    Outcome placed;
-    core_.actors.admit(created.actor, placed);
-    core_.line.submit(std::move(placed));
-    core_.state.actors.watch(created.actor, node);
     return core_.actors.info(created.actor);
   }
 }

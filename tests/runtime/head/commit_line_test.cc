@@ -42,6 +42,27 @@ TEST(CommitLine, OutcomesAreToldInOrderAfterTheyAreWritten) {
   });
 }
 
+// A new actor's start: behind the next commit it would wait for the disk twice.
+TEST(CommitLine, WhatFollowsAPromiseIsToldBeforeTheNextCommit) {
+  base::run_in_loop([] {
+    MemoryStore store;
+    Told told;
+    CommitLine line(store, std::ref(told));
+    base::TaskGroup fibers;
+    fibers.spawn("line", [&] { line.run(); });
+    const auto start = [&](Outcome& next) {
+      line.submit(outcome("fact"));  // decided before what follows is told, and its row is still to be written
+      next.send({}).mutable_notice()->mutable_notice()->set_text("start");
+    };
+    EXPECT_TRUE(line.commit(outcome("actor"), start).ok());
+    EXPECT_TRUE(line.barrier().ok());
+    EXPECT_EQ(told.texts, (std::vector<std::string>{"actor", "start", "fact"}));
+    store.fail_with(base::failed(absl::StatusCode::kResourceExhausted, "no space left", "make room"));
+    EXPECT_FALSE(line.commit(outcome("refused"), start).ok());
+    EXPECT_EQ(told.texts.size(), 3u) << "what follows a promise that was not kept does not happen";
+  });
+}
+
 TEST(CommitLine, WithoutRowsNothingWaits) {
   base::run_in_loop([] {
     MemoryStore store;
