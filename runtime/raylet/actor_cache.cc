@@ -46,6 +46,12 @@ const proto::ActorInfo* ActorCache::find(ActorId actor) const {
   return found == actors_.end() || !found->second.known ? nullptr : &found->second.info;
 }
 
+std::vector<ProcessId> ActorCache::watchers(ActorId actor) const {
+  auto found = actors_.find(actor);
+  if (found == actors_.end()) return {};
+  return {found->second.watchers.begin(), found->second.watchers.end()};
+}
+
 std::vector<ActorId> ActorCache::watched() const {
   std::vector<ActorId> actors;
   for (const auto& [actor, entry] : actors_) actors.push_back(actor);

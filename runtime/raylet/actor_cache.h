@@ -35,6 +35,7 @@ class ActorCache {
   // Processes that are to be told; none where it is no news.
   std::vector<ProcessId> update(const proto::ActorInfo& info, Source source);
   const proto::ActorInfo* find(ActorId actor) const;
+  std::vector<ProcessId> watchers(ActorId actor) const;
   std::vector<ActorId> watched() const;
 
   // True: the first handle on this node / the last one went.

@@ -126,6 +126,7 @@ bool ActorHost::construct(ActorId actor, uint32_t incarnation, const proto::Star
   if (const Lease* lease = table_.find(hosted->lease))
     host.mutable_devices()->Assign(lease->devices.begin(), lease->devices.end());
   processes_.send(worker, 0, message);
+  if (on_hosted_) on_hosted_(actor, worker);
   auto outcome = hosted->constructed.wait(deadline);
   hosted = find(actor, incarnation);
   if (!hosted) return false;  // its process ended, and process_gone told it

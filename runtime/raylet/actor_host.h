@@ -20,10 +20,13 @@ class ActorHost {
  public:
   // `tell` brings an ActorInfo to the head and to this node's own watchers.
   using Tell = std::function<void(const proto::ActorInfo&)>;
+  // Its worker was told to make it: what the actor's callers will need can be prepared while the constructor runs.
+  using OnHosted = std::function<void(ActorId, ProcessId worker)>;
 
   ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, Processes& processes, Workers& workers,
             Tell tell);
   ~ActorHost();
+  void on_hosted(OnHosted handler) { on_hosted_ = std::move(handler); }
 
   // Spawns a fiber. The same incarnation again: its state is told again.
   void start(const proto::StartActor& request);
@@ -59,6 +62,7 @@ class ActorHost {
   Processes& processes_;
   Workers& workers_;
   Tell tell_;
+  OnHosted on_hosted_;
   std::map<ActorId, std::unique_ptr<Hosted>> actors_;
   base::TaskGroup tasks_;
 };

@@ -144,6 +144,9 @@ struct Node::State {
   }
 
   void wire_ends() {
+    actors.on_hosted([this](ActorId actor, ProcessId worker) {
+      for (ProcessId watcher : requests.watchers(actor)) links.introduce(watcher, worker);
+    });
     starter.use_groups(groups);
     processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
       actors.process_gone(process, death);

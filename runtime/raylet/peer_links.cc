@@ -81,22 +81,37 @@ void PeerLinks::connect_here(LocalProcess& from, uint64_t call_id, LocalProcess&
     }
     drop_link(key);
   }
-  auto pair = rpc::RingPair::create();
+  if (auto made = make_link(from, call_id, to); !made.ok())
+    refuse(from.id, call_id, {},
+           unavailable(std::string(base::message(made)), "end processes that are not needed any more"));
+}
+
+void PeerLinks::introduce(ProcessId from, ProcessId to) {
+  LocalProcess* caller = processes_.find(from);
+  LocalProcess* target = processes_.find(to);
+  if (!caller || !target || caller == target || !caller->wire || !target->wire) return;
+  if (caller->remote || target->remote || links_.count(key_of(from, to)) != 0) return;
+  (void)make_link(*caller, 0, *target);
+}
+
+base::Status PeerLinks::make_link(LocalProcess& from, uint64_t call_id, LocalProcess& to) {
+  RAYO_ASSIGN_OR_RETURN(auto pair, rpc::RingPair::create());
   auto bit_in_to = take_bit(to.id), bit_in_from = take_bit(from.id);
-  if (!pair.ok() || !bit_in_to || !bit_in_from) {
-    std::string why = pair.ok() ? cat("more than ", rpc::kDoorbellBits, " peers of one process")
-                                : std::string(base::message(pair.status()));
-    return refuse(from.id, call_id, {}, unavailable(why, "end processes that are not needed any more"));
+  if (!bit_in_to || !bit_in_from) {
+    if (bit_in_to) bits_[to.id].reset(*bit_in_to);
+    if (bit_in_from) bits_[from.id].reset(*bit_in_from);
+    return base::failed(absl::StatusCode::kUnavailable, cat("more than ", rpc::kDoorbellBits, " peers of one process"));
   }
-  Link& link = links_[key];
+  Link& link = links_[key_of(from.id, to.id)];
   link.sides[0] = from.id;
   link.sides[1] = to.id;
   link.bits[0] = *bit_in_from;
   link.bits[1] = *bit_in_to;
-  link.closed = std::move(pair->closed_mark);
+  link.closed = std::move(pair.closed_mark);
   // The other side first: it is ready before the first frame is in its ring.
-  send_link(to, 0, from, link, pair->fd.get());
-  send_link(from, call_id, to, link, pair->fd.get());
+  send_link(to, 0, from, link, pair.fd.get());
+  send_link(from, call_id, to, link, pair.fd.get());
+  return absl::OkStatus();
 }
 
 bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,

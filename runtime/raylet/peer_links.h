@@ -38,6 +38,9 @@ class PeerLinks {
   ~PeerLinks();
 
   void connect(ProcessId from, uint64_t call_id, const proto::Connect& request);
+  // Two processes of this node get a way that neither has asked for: who waits for an actor will call it. Where it is
+  // not possible nothing happens, and connect() says why.
+  void introduce(ProcessId from, ProcessId to);
 
   // A connection of kind call from another machine: its header is checked by the caller. False: no such
   // process here.
@@ -67,6 +70,7 @@ class PeerLinks {
   void process_gone(const LocalProcess& process, const proto::DeathRecord& death);
   static Key key_of(ProcessId a, ProcessId b) { return a < b ? Key{a, b} : Key{b, a}; }
   void connect_here(LocalProcess& from, uint64_t call_id, LocalProcess& to);
+  base::Status make_link(LocalProcess& from, uint64_t call_id, LocalProcess& to);
   void connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer);
   void refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer, proto::Failure failure);
   bool send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link, int ring_fd);
