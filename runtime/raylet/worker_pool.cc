@@ -148,14 +148,15 @@ void WorkerPool::balance(JobId id) {
   for (Wish& wish : job.wishes) {
     if (wish.environment.empty() || wish.starting) continue;
     wish.starting = true;
-    start(id, wish.environment, wish.ticket);
+    start(id, wish.environment, wish.ticket, false);
   }
   if (!job.prestart) return;
   auto waiting =
       std::count_if(job.wishes.begin(), job.wishes.end(), [](const Wish& wish) { return wish.environment.empty(); });
   int missing = static_cast<int>(waiting) + limits_.spare - count(id, State::kIdle, true);
+  const bool in_use = count(id, State::kGiven, false) > 0;
   for (int starting = count(id, State::kStarting, true); starting < std::min(missing, limits_.starting); ++starting)
-    start(id, {}, 0);
+    start(id, {}, 0, in_use && starting >= waiting);
 }
 
 void WorkerPool::give(JobId id, Job& job) {
@@ -179,10 +180,10 @@ void WorkerPool::give(JobId id, Job& job) {
   }
 }
 
-void WorkerPool::start(JobId id, std::vector<std::string> environment, Ticket bound) {
+void WorkerPool::start(JobId id, std::vector<std::string> environment, Ticket bound, bool ahead) {
   auto process = base::random_id<ProcessId>();
   workers_[process] = Worker{.job = id, .bound = bound};
-  actions_.push_back(Start{process, id, std::move(environment)});
+  actions_.push_back(Start{process, id, std::move(environment), ahead});
 }
 
 void WorkerPool::stop(ProcessId process, Worker& worker, const std::string& reason) {

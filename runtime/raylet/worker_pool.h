@@ -43,6 +43,7 @@ class WorkerPool {
     ProcessId process;
     JobId job;
     std::vector<std::string> environment;  // KEY=VALUE beyond the job's
+    bool ahead = false;                    // nobody waits for it, and somebody may just have been given one
   };
   struct Give {
     Ticket ticket = 0;
@@ -111,7 +112,7 @@ class WorkerPool {
 
   void balance(JobId id);
   void give(JobId id, Job& job);
-  void start(JobId id, std::vector<std::string> environment, Ticket bound);
+  void start(JobId id, std::vector<std::string> environment, Ticket bound, bool ahead);
   void stop(ProcessId process, Worker& worker, const std::string& reason);
   void became_idle(ProcessId process, Worker& worker, base::TimePoint now);
   int count(JobId job, State state, bool unbound) const;

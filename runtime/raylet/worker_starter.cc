@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 constexpr base::Duration kHelloLimit = 10s;    // from exec or fork to init: the contract's start_failed
 constexpr base::Duration kPackageLimit = 60s;  // for a package to arrive from another machine
 constexpr base::Duration kSweepEach = 1s;      // a child that nobody knows at two sweeps is a stray
+constexpr base::Duration kSweepAfter = 100ms;  // of a child's end: many that end together are one sweep
 
 proto::Failure start_failure(std::string text) {
   proto::Failure failure;
@@ -66,6 +67,7 @@ void WorkerStarter::start(ProcessId process, JobId job, std::vector<std::string>
 
 // An empty failure: the child exists.
 proto::Failure WorkerStarter::try_start(ProcessId process, JobId id, const std::vector<std::string>& environment) {
+  if (ending_) return start_failure("its node stops");
   auto ready = jobs_.await_ready(id, loop_.deadline(kHelloLimit));
   if (!ready.ok()) return start_failure(std::string(base::message(ready.status())));
   Job job = **ready;  // a copy: the job may end while we wait
@@ -298,6 +300,7 @@ void WorkerStarter::await_job_gone(JobId job, base::TimePoint deadline) {
 }
 
 void WorkerStarter::end_all(base::TimePoint deadline) {
+  ending_ = true;
   for (ProcessId process : processes_.ids()) end(process, {proto::STOPPED, "its node stops"}, 100ms);
   while (!children_.empty() && changed_.wait(deadline)) {
   }
@@ -308,6 +311,7 @@ void WorkerStarter::end_all(base::TimePoint deadline) {
 void WorkerStarter::sweep_strays() {
   if (std::exchange(sweeping_, true)) return;
   tasks_.spawn("sweep", [this] {
+    base::sleep_for(kSweepAfter);
     std::set<pid_t> seen;
     for (int round = 0; round < 2; ++round) {
       std::set<pid_t> unknown;

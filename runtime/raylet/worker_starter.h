@@ -107,6 +107,7 @@ class WorkerStarter {
   std::map<JobId, Zygote> zygotes_;
   base::WaitList changed_;
   bool sweeping_ = false;
+  bool ending_ = false;  // end_all was called: nothing is started any more
   base::ChildReaper reaper_;
   base::TaskGroup tasks_;
 };

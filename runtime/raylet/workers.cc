@@ -9,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kIdleGrace = 500ms;  // for an idle worker to leave by itself
+constexpr base::Duration kAheadWait = 2ms;    // a start takes the cores from whoever was just given a worker
 
 template <class... Fs>
 struct Overloaded : Fs... {
@@ -67,6 +68,7 @@ Workers::Taken Workers::take(JobId job, WorkerPool::Use use, std::vector<std::st
   waiting_[ticket] = &answer;
   pool_.want(ticket, job, use, std::move(environment));
   carry_out();
+  if (!answer.is_set()) wanted_.notify_all();
   auto taken = answer.wait(deadline);
   waiting_.erase(ticket);
   if (taken) return *taken;
@@ -100,23 +102,30 @@ void Workers::carry_out() {
 }
 
 void Workers::carry_out(WorkerPool::Action& action) {
-  std::visit(
-      Overloaded{
-          [this](WorkerPool::Start& start) { starter_.start(start.process, start.job, std::move(start.environment)); },
-          [this](WorkerPool::Give& give) {
-            auto waiter = waiting_.find(give.ticket);
-            if (waiter == waiting_.end() || !waiter->second->set({give.process, {}}))
-              pool_.release(give.process, loop_.now());
-          },
-          [this](WorkerPool::Stop& stop) {
-            starter_.end(stop.process, {proto::STOPPED, stop.reason}, kIdleGrace);
-          },
-          [this](WorkerPool::Refuse& refuse) {
-            auto waiter = waiting_.find(refuse.ticket);
-            if (waiter != waiting_.end()) waiter->second->set({{}, refuse.failure});
-          },
-      },
-      action);
+  std::visit(Overloaded{
+                 [this](WorkerPool::Start& wanted) { start(wanted); },
+                 [this](WorkerPool::Give& give) {
+                   auto waiter = waiting_.find(give.ticket);
+                   if (waiter == waiting_.end() || !waiter->second->set({give.process, {}}))
+                     pool_.release(give.process, loop_.now());
+                 },
+                 [this](WorkerPool::Stop& stop) {
+                   starter_.end(stop.process, {proto::STOPPED, stop.reason}, kIdleGrace);
+                 },
+                 [this](WorkerPool::Refuse& refuse) {
+                   auto waiter = waiting_.find(refuse.ticket);
+                   if (waiter != waiting_.end()) waiter->second->set({{}, refuse.failure});
+                 },
+             },
+             action);
+}
+
+void Workers::start(WorkerPool::Start& wanted) {
+  if (!wanted.ahead) return starter_.start(wanted.process, wanted.job, std::move(wanted.environment));
+  tasks_.spawn("start ahead", [this, process = wanted.process, job = wanted.job] {
+    if (!wanted_.wait(loop_.deadline(kAheadWait)) && base::fiber_cancelled()) return;
+    starter_.start(process, job, {});
+  });
 }
 
 void Workers::arm_expiry() {

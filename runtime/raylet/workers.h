@@ -41,6 +41,7 @@ class Workers {
  private:
   void carry_out();
   void carry_out(WorkerPool::Action& action);
+  void start(WorkerPool::Start& wanted);
   void arm_expiry();
 
   base::Loop& loop_;
@@ -50,6 +51,8 @@ class Workers {
   Ticket next_ticket_ = 1;
   std::unordered_map<Ticket, base::OneShot<Taken>*> waiting_;
   base::Timer expiry_;
+  base::WaitList wanted_;  // somebody waits for a worker: what was put off starts now
+  base::TaskGroup tasks_;
 };
 
 }  // namespace rayo::raylet

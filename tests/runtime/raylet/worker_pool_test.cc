@@ -58,6 +58,19 @@ TEST_F(WorkerPoolTest, WaitersAreServedInTheirOrder) {
   for (size_t i = 0; i < gives.size(); ++i) EXPECT_EQ(gives[i].ticket, i + 1);
 }
 
+// Else each new actor shares its cores with the start of the worker that takes its worker's place.
+TEST_F(WorkerPoolTest, TheNextSpareOneIsSaidToBeAheadOfUse) {
+  pool_.open_job(job_, true);
+  for (const auto& start : take<WorkerPool::Start>()) {
+    EXPECT_FALSE(start.ahead) << "the first are wanted soon";
+    pool_.started(start.process, now_);
+  }
+  pool_.want(1, job_, WorkerPool::Use::kActor);
+  auto starts = take<WorkerPool::Start>();
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_TRUE(starts[0].ahead);
+}
+
 TEST_F(WorkerPoolTest, NeverStartsMoreThanItsLimitAtATime) {
   for (Ticket ticket = 1; ticket <= 50; ++ticket) pool_.want(ticket, job_, WorkerPool::Use::kTasks);
   EXPECT_EQ(take<WorkerPool::Start>().size(), 4u);
