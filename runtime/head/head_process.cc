@@ -49,7 +49,7 @@ struct HeadProcess::Parts {
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
-  base::Timer tick;
+  bool probing = false;
   base::TaskGroup fibers;
   base::TaskGroup committing;  // ends last: what the others decided is still written
 
@@ -57,6 +57,7 @@ struct HeadProcess::Parts {
   base::Status open_http(base::Loop& loop, const base::HeadSettings& settings);
   void serve_data(base::Fd fd, rpc::DataHeaderBytes bytes);
   void run(base::Loop& loop, int owner);
+  void keep_time(base::Loop& loop);
   void close(base::Loop& loop);
 };
 
@@ -114,7 +115,7 @@ void HeadProcess::Parts::serve_data(base::Fd fd, rpc::DataHeaderBytes bytes) {
 void HeadProcess::Parts::run(base::Loop& loop, int owner) {
   committing.spawn("commit-line", [this] { core.line.run(); });
   fibers.spawn("http", [this] { http->run(); });
-  fibers.spawn("prober", [this, &loop] { probe_suspects(loop, core); });
+  fibers.spawn("time", [this, &loop] { keep_time(loop); });
   if (owner > 0) {
     fibers.spawn("owner", [this, &loop, owner] {
       base::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, owner, 0)));
@@ -124,16 +125,28 @@ void HeadProcess::Parts::run(base::Loop& loop, int owner) {
       stop_asked.set();
     });
   }
-  tick = loop.every(kTick, [this] {
+}
+
+void HeadProcess::Parts::keep_time(base::Loop& loop) {
+  const auto span = [&] {
+    if (!core.state.queue.empty()) return kTick;
+    return std::clamp<base::Duration>(core.state.nodes.due() - loop.now(), 10ms, kIdleTick);
+  };
+  while (base::sleep_for(span())) {
     Outcome out;
     core.nodes.tick(out);
     core.line.submit(std::move(out));
-  });
+    if (probing || !core.state.nodes.any_suspect()) continue;
+    probing = true;
+    fibers.spawn("prober", [this, &loop] {
+      probe_suspects(loop, core);
+      probing = false;
+    });
+  }
 }
 
 void HeadProcess::Parts::close(base::Loop& loop) {
   base::Shield shield;
-  tick.cancel();
   port->close();
   control->close();
   http->close();

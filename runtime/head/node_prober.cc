@@ -37,7 +37,7 @@ bool refuses(base::Loop& loop, const rpc::SocketAddress& address) {
 }  // namespace
 
 void probe_suspects(base::Loop& loop, Core& core) {
-  while (base::sleep_for(kProbeEvery)) {
+  do {
     base::TaskGroup probes;
     for (const auto& node : core.state.nodes.view().nodes()) {
       if (node.state != scheduler::NodeState::kSuspect) continue;
@@ -49,7 +49,7 @@ void probe_suspects(base::Loop& loop, Core& core) {
       });
     }
     probes.join();
-  }
+  } while (core.state.nodes.any_suspect() && base::sleep_for(kProbeEvery));
 }
 
 }  // namespace rayo::head

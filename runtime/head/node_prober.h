@@ -7,7 +7,7 @@
 
 namespace rayo::head {
 
-// Returns when the fiber is cancelled.
+// Until no node is suspect any more, or the fiber is cancelled.
 void probe_suspects(base::Loop& loop, Core& core);
 
 }  // namespace rayo::head

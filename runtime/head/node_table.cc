@@ -90,13 +90,30 @@ void NodeTable::stall(base::TimePoint now) {
   last_tick_ = now;
 }
 
+base::Duration NodeTable::dead_after(const Node& node) const {
+  return node.refused ? limits_.dead_after_refused : limits_.dead_after_silent;
+}
+
+base::TimePoint NodeTable::due() const {
+  base::TimePoint earliest = base::kForever;
+  for (const auto& [id, node] : nodes_) {
+    const bool suspect = view_.find(id)->state == NodeState::kSuspect;
+    earliest = std::min(earliest, node.last_beat + (suspect ? dead_after(node) : limits_.suspect_after));
+  }
+  return earliest;
+}
+
+bool NodeTable::any_suspect() const {
+  return std::ranges::any_of(view_.nodes(), [](const auto& node) { return node.state == NodeState::kSuspect; });
+}
+
 std::vector<NodeTable::Change> NodeTable::tick(base::TimePoint now, int64_t now_us) {
   stall(now);
   std::vector<Change> out;
   for (auto& [id, node] : nodes_) {
     auto silent = now - node.last_beat;
     auto* seen = view_.find(id);
-    if (silent >= (node.refused ? limits_.dead_after_refused : limits_.dead_after_silent)) {
+    if (silent >= dead_after(node)) {
       auto text = cat(node_text(node.info), " was lost: no beat for ", base::format_duration(silent),
                       node.refused ? ", its port refuses connections" : "");
       out.push_back({id, NodeState::kDead, death_record(proto::NODE_LOST, id, text, now_us)});

@@ -66,7 +66,10 @@ class NodeTable {
   proto::BeatReply beat(const proto::BeatRequest& beat, base::TimePoint now, std::vector<Change>& changes);
   // States that time has changed. A node that died is out of the view at once.
   std::vector<Change> tick(base::TimePoint now, int64_t now_us);
+  // When tick() will have something to tell if no beat comes.
+  base::TimePoint due() const;
   void set_refused(NodeId id, bool refused);
+  bool any_suspect() const;
   // Leaves, or is replaced: out of the view, kept among the dead.
   void bury(NodeId id, const proto::DeathRecord& why);
   void forget_dead(int64_t now_us);
@@ -92,6 +95,7 @@ class NodeTable {
  private:
   void rebuild(NodeId id, Node& node);
   void stall(base::TimePoint now);
+  base::Duration dead_after(const Node& node) const;
 
   NodeLimits limits_;
   uint64_t next_request_;

@@ -10,8 +10,10 @@ namespace rayo::head {
 
 using namespace std::chrono_literals;
 
-// The head looks at the age of beats, at waits and at refusals this often: a fifth of the shortest span that it judges.
+// The head looks at waits and at refusals this often: a fifth of the shortest span that it judges.
 constexpr base::Duration kTick = 100ms;
+// Where nothing waits: half of kOwnStall. A node's silence is looked at when it is long enough to be told.
+constexpr base::Duration kIdleTick = 250ms;
 // A turn that comes later than this was our own stall (a stopped process, a full disk): nobody is blamed for beats not
 // read.
 constexpr base::Duration kOwnStall = 500ms;

@@ -76,6 +76,19 @@ TEST_F(NodeTableTest, DeadAfterThreeSecondsWhereRefusedElseAfterTen) {
   EXPECT_FALSE(nodes.find({2, 2}));
 }
 
+// A head that looks later tells of a death later; one that looks all the time is never idle.
+TEST_F(NodeTableTest, KnowsWhenItIsToBeLookedAt) {
+  EXPECT_EQ(nodes.due(), clock.now() + 1s);
+  pass(1s);
+  EXPECT_TRUE(nodes.any_suspect());
+  EXPECT_EQ(nodes.due(), clock.now() + 9s);
+  nodes.set_refused(id, true);
+  EXPECT_EQ(nodes.due(), clock.now() + 2s);
+  beat();
+  EXPECT_FALSE(nodes.any_suspect());
+  EXPECT_EQ(nodes.due(), clock.now() + 1s);
+}
+
 TEST_F(NodeTableTest, OurOwnStallIsNobodysDeath) {
   pass(200ms);
   clock.advance(30s);  // this process was stopped
