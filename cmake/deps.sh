@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what build, demo and tests need: Debian packages; Boost.Fiber and Boost.Context as TSan must see them, built from
+# Installs what build, demo and tests need: Debian packages; Boost.Fiber and Boost.Context as TSan and ASan must see them, built from
 # Debian's source package; and beside the system the headers of Debian's default Boost, for the test of an installed Rayo. A
 # second run takes a second.
 set -euo pipefail
@@ -46,13 +46,19 @@ fetch_source() {
   (cd "$deps" && apt-get "${options[@]}" source --download-only "$package" >>"$deps/apt-src.log" 2>&1)
 }
 
-if [ ! -f "$deps/boost_tsan/libboost_fiber.a" ]; then
-  say "building Boost.Fiber and Boost.Context for TSan from Debian's source package"
-  fetch_source boost1.81
-  mkdir -p "$deps/boost_src" "$deps/boost_tsan"
-  tar -xf "$deps"/boost1.81_*.orig.tar.* -C "$deps/boost_src" --strip-components=1 --wildcards '*/libs/fiber/src/*' '*/libs/context/src/*'
-  flags=(-std=c++17 -O1 -g1 -fPIC -fsanitize=thread -DBOOST_USE_UCONTEXT -DBOOST_USE_TSAN -DBOOST_FIBERS_SOURCE -DBOOST_CONTEXT_SOURCE -w)
-  for library in fiber context; do
+# boost_for PRESET SANITIZER DEFINITION: Boost.Fiber and Boost.Context that tell the sanitizer of each change of stacks.
+boost_for() {
+  local out=$deps/boost_$1 library source object objects sources
+  [ -f "$out/libboost_fiber.a" ] && return
+  say "building Boost.Fiber and Boost.Context for the preset $1 from Debian's source package"
+  [ -d "$deps/boost_src" ] || {
+    fetch_source boost1.81
+    mkdir -p "$deps/boost_src"
+    tar -xf "$deps"/boost1.81_*.orig.tar.* -C "$deps/boost_src" --strip-components=1 --wildcards '*/libs/fiber/src/*' '*/libs/context/src/*'
+  }
+  mkdir -p "$out"
+  local flags=(-std=c++17 -O1 -g1 -fPIC "-fsanitize=$2" -DBOOST_USE_UCONTEXT "-D$3" -DBOOST_FIBERS_SOURCE -DBOOST_CONTEXT_SOURCE -w)
+  for library in context fiber; do  # fiber last: its archive says that all is there
     objects=()
     case $library in
       fiber) sources=("$deps"/boost_src/libs/fiber/src/*.cpp "$deps"/boost_src/libs/fiber/src/algo/*.cpp) ;;
@@ -60,14 +66,16 @@ if [ ! -f "$deps/boost_tsan/libboost_fiber.a" ]; then
                         "$deps/boost_src/libs/context/src/posix/stack_traits.cpp") ;;
     esac
     for source in "${sources[@]}"; do
-      object=$deps/boost_tsan/$library-$(basename "$source" .cpp).o
+      object=$out/$library-$(basename "$source" .cpp).o
       g++ "${flags[@]}" -c "$source" -o "$object"
       objects+=("$object")
     done
-    ar rcs "$deps/boost_tsan/libboost_$library.a" "${objects[@]}"
+    ar rcs "$out/libboost_$library.a" "${objects[@]}"
   done
-  rm -rf "$deps/boost_src"
-fi
+}
+boost_for tsan thread BOOST_USE_TSAN
+boost_for asan address BOOST_USE_ASAN
+rm -rf "$deps/boost_src"
 
 # libboost-dev is 1.74 and cannot be installed beside 1.81: its headers are unpacked, for tests/install.
 if [ ! -f "$deps/boost_1.74/usr/include/boost/version.hpp" ]; then
