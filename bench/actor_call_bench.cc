@@ -126,7 +126,6 @@ void same_node(Report& report, References& references) {
   report.ratio(
       {"actor_call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
       [&] {
-        const OnCore here(0);
         return p50_us(
             200, [] { std::this_thread::sleep_for(1ms); }, [&] { references.eventfd.call(); });
       },

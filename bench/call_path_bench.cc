@@ -53,11 +53,7 @@ void one_at_a_time(Report& report) {
       [&] { return sync_us(engine); });
   report.ratio(
       {"call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
-      [&] {
-        const OnCore here(0);
-        return after_idle_us(eventfd);
-      },
-      [&] { return after_idle_us(engine); });
+      [&] { return after_idle_us(eventfd); }, [&] { return after_idle_us(engine); });
 }
 
 void idle_peers(Report& report) {

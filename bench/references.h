@@ -156,13 +156,11 @@ class RawRingEcho {
   uint32_t read_ = 0;
 };
 
-// Two eventfds, each end blocking in read. The other end runs on core 1, as with RawRingEcho: where the scheduler has
-// put both on one core nobody wakes a resting one, which costs more than all the rest.
+// Two eventfds, each end blocking in read.
 class EventfdPingPong {
  public:
   EventfdPingPong()
       : there_(::eventfd(0, EFD_CLOEXEC)), back_(::eventfd(0, EFD_CLOEXEC)), child_([this] {
-          const OnCore other(1);
           for (;;) pass(there_, back_);
         }) {}
   ~EventfdPingPong() {
