@@ -125,7 +125,6 @@ json::value node_json(const proto::NodeInfo& node) {
   return {{"id", hex(node.node())},
           {"hostname", node.hostname()},
           {"address", node.address()},
-          {"data_address", node.data_address().empty() ? node.address() : node.data_address()},
           {"state", node.state()},
           {"head", node.head()},
           {"labels", std::move(labels)},

@@ -10,7 +10,7 @@ import pytest
 from conftest import Home
 
 STATUS_KEYS = {"schema", "cluster", "nodes", "actors", "pending", "events"}
-NODE_KEYS = {"id", "hostname", "address", "data_address", "state", "head", "labels", "started_at", "last_seen_seconds_ago", "resources", "devices",
+NODE_KEYS = {"id", "hostname", "address", "state", "head", "labels", "started_at", "last_seen_seconds_ago", "resources", "devices",
              "object_store", "workers", "drivers", "death"}
 
 
