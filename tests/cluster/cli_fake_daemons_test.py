@@ -16,7 +16,7 @@ import json, os, signal, sys, time; os.umask(0o077)
 settings = json.load(open(sys.argv[sys.argv.index("--settings") + 1]))
 ready = int(sys.argv[sys.argv.index("--ready-fd") + 1])
 def say(**words):
-    document = dict(ok=True, address="", listen="", http="", cluster="", cluster_name="", node="", exit_code=1, error="", next_step="", notes=[])
+    document = dict(ok=True, address="", listen="", data_address="", http="", cluster="", cluster_name="", node="", exit_code=1, error="", next_step="", notes=[])
     document.update(words)
     os.write(ready, (json.dumps(document) + "\\n").encode()); os.close(ready)
 def pid_file(path):
