@@ -172,7 +172,10 @@ void WorkerStarter::watch(ProcessId process, pid_t pid) {
   if (LocalProcess* entry = processes_.find(process)) entry->pid = pid;
   if (groups_) groups_->enter(process, pid);
   auto watched = reaper_.on_child_exit(pid, [this, process](const base::ChildEnd& end) { reaped(process, end); });
-  if (watched.ok()) return;
+  if (watched.ok()) {
+    if (children_[process].said_hello) listener_.started(process);
+    return;
+  }
   // Only a zygote that lies about a pid brings us here.
   base::log().error("worker {} (pid {}): {}", process.hex(), pid, base::message(watched));
   children_.erase(process);
@@ -186,7 +189,8 @@ bool WorkerStarter::hello(ProcessId process, const proto::Hello& hello, pid_t) {
   Child& child = found->second;
   child.said_hello = true;
   if (!child.zygote) {
-    listener_.started(process);
+    // A forked one may speak before its zygote has told its pid: it has started when both are here.
+    if (child.pid != 0) listener_.started(process);
     return true;
   }
   Zygote& zygote = zygotes_[child.job];

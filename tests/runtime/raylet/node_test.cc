@@ -142,7 +142,7 @@ class NodeTest : public testing::Test {
 
 TEST_F(NodeTest, AnActorComesUpInAForkedWorkerAndItsDeathIsExplained) {
   run([this] {
-    connect_driver();
+    connect_driver({"ASAN_OPTIONS=handle_segv=0"});  // where the test has ASan: the signal ends it
     create_actor("Counter");
     // Who creates it has a way to it before it is alive, and need not ask.
     auto link = await([](const proto::ToWorker& message) { return message.has_peer_link(); });
@@ -244,6 +244,7 @@ TEST_F(NodeTest, TheEndOfADriverLeavesNoWorker) {
     create_actor("Counter");
     auto alive = await_state(proto::ALIVE);
     ASSERT_TRUE(alive);
+    ASSERT_GT(alive->pid(), 0) << "its zygote had not told yet";
     base::run_on_thread(thread_, [&] { driver_.reset(); });
     EXPECT_TRUE(await_gone(static_cast<pid_t>(alive->pid()), 5s));
     auto ended = head_->await([](const proto::NodeUp& up) { return up.has_job() && up.job().ended(); });
