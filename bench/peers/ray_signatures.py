@@ -22,6 +22,8 @@ import ray.util.scheduling_strategies
 import ray.util.state
 from ray._common import ray_option_utils
 
+from signature_parameters import parameters
+
 FUNCTIONS = """init shutdown is_initialized remote get put wait kill cancel get_actor method get_runtime_context nodes
 cluster_resources available_resources get_gpu_ids timeline actor.exit_actor util.placement_group util.get_placement_group
 util.remove_placement_group util.placement_group_table util.get_current_placement_group util.list_named_actors
@@ -48,28 +50,6 @@ CLASSES = {
     "util.scheduling_strategies.PlacementGroupSchedulingStrategy":
         ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy,
 }
-
-
-def parameters(function):
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-    found, by_keyword = [], False
-    for parameter in signature.parameters.values():
-        if parameter.name == "self" or parameter.name.startswith("_"):
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            found.append("*" + parameter.name)
-            by_keyword = True
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            found.append("**" + parameter.name)
-        else:
-            if parameter.kind is parameter.KEYWORD_ONLY and not by_keyword:
-                found.append("*")
-                by_keyword = True
-            found.append(parameter.name + ("=" if parameter.default is not parameter.empty else ""))
-    return found
 
 
 def resolve(root, name):

@@ -18,31 +18,12 @@ _ROOT = _HERE.parents[1]
 _FACTS = _HERE / "ray_signatures.json"
 _DOCUMENT = _ROOT / "docs" / "python.md"
 
+sys.path.insert(0, str(_ROOT / "bench" / "peers"))
+from signature_parameters import parameters  # noqa: E402
+
 _MISSING = object()
 # Classes that nobody imports by their module's name.
 _PLACES = {"remote_function.RemoteFunction": "RemoteFunction", "runtime_context.RuntimeContext": "_cluster.RuntimeContext"}
-
-
-def _parameters(function):
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-    found, by_keyword = [], False
-    for parameter in signature.parameters.values():
-        if parameter.name == "self" or parameter.name.startswith("_"):
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            found.append("*" + parameter.name)
-            by_keyword = True
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            found.append("**" + parameter.name)
-        else:
-            if parameter.kind is parameter.KEYWORD_ONLY and not by_keyword:
-                found.append("*")
-                by_keyword = True
-            found.append(parameter.name + ("=" if parameter.default is not parameter.empty else ""))
-    return found
 
 
 def _find(name):
@@ -79,7 +60,7 @@ def _difference(name, theirs):
         return "not there"
     if theirs is None or isinstance(ours, property):
         return None
-    mine = _parameters(ours)
+    mine = parameters(ours)
     if mine is None or mine == theirs:  # (None: of the native part, whose signature nobody can ask for)
         return None
     lacks = [p for p in theirs if p not in mine and p != "*" and "**kwargs" not in mine]

@@ -38,16 +38,6 @@ int64_t late(int64_t ms) {
 }
 int64_t plus_one(int64_t n) { return n + 1; }
 
-template <class Holds>
-bool soon(Holds&& holds) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 // A call of spin() that has started.
 rayo::ObjectRef<int64_t> begun(const rayo::ActorHandle<Worker>& worker) {
   worker.call<&Worker::count>().get();

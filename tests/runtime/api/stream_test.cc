@@ -69,17 +69,6 @@ struct Source {
   rayo::Stream<int64_t> pass_on(rayo::Stream<int64_t> stream) { return stream; }
 };
 
-// Waits until `holds`, for what reaches the other side by itself.
-template <class Holds>
-bool soon(Holds&& holds) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 TEST_F(ApiTest, AStreamArrivesWholeAndInOrder) {
   auto source = rayo::spawn<Source>();
   auto stream = source.call<&Source::count>(5000).get();

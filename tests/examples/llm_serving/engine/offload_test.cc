@@ -19,7 +19,7 @@ TEST(Offload, AsManyLayersAsThereIsRoomForWithTheirPartOfTheCache) {
 
 TEST(Offload, WithoutAGpuItSaysWhy) {
   const Offload offload = plan_offload({}, 1024);
-  if (offload.layers > 0) GTEST_SKIP() << offload.device;
+  if (offload.layers > 0) GTEST_SKIP() << "this machine has a GPU: " << offload.device;
   EXPECT_TRUE(offload.device.starts_with("CPU only: ")) << offload.device;
 }
 
