@@ -16,7 +16,7 @@
 
 namespace rayo::base {
 
-// A quantity in units of 1/10,000; bytes for "memory" and "object_store" are whole units.
+// A quantity in units of 1/10,000: a CPU is 10,000 of them, a byte of "memory" too.
 struct Amount {
   static constexpr int64_t kScale = 10'000;
   int64_t units = 0;
