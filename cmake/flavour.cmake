@@ -16,7 +16,7 @@ add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-error=deprecated-decla
 add_link_options(-Wl,--gc-sections)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # ccache needs the content of a precompiled header to be reproducible.
+  # ccache finds objects that use precompiled headers only with it.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   # g++ 12 reports these falsely inside optimised standard containers.
   add_compile_options(-Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds -Wno-error=restrict

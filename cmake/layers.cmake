@@ -12,6 +12,9 @@ function(rayo_pch name)
   target_link_libraries(pch_${name} PRIVATE ${P_DEPS})
   target_include_directories(pch_${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR})
   target_precompile_headers(pch_${name} PRIVATE ${P_HEADERS})
+  if(CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_target_properties(pch_${name} PROPERTIES CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/pch_launcher.sh)
+  endif()
 endfunction()
 
 # rayo_library(NAME [PCH set] [DEPS ...] [EXCLUDE regex...]): the *.cc of the current folder.
