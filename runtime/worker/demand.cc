@@ -109,7 +109,8 @@ NodeRecord node_record(const proto::NodeInfo& info) {
                               .state = device.state(),
                               .memory_total_bytes = device.memory_total_bytes(),
                               .memory_used_bytes = device.memory_used_bytes(),
-                              .free = Amount{device.free_units()}.value()});
+                              .free = Amount{device.free_units()}.value(),
+                              .memory_free_bytes = device.free_memory_bytes()});
   return record;
 }
 

@@ -102,7 +102,8 @@ struct DeviceRecord {
   std::string state{};  // ok, hot, sick, foreign
   int64_t memory_total_bytes = 0;
   int64_t memory_used_bytes = 0;
-  double free = 0;  // of 1
+  double free = 0;                // of 1
+  int64_t memory_free_bytes = 0;  // what Resources::gpu_memory may still ask of it
 };
 
 struct NodeRecord {

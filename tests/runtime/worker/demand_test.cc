@@ -25,5 +25,13 @@ TEST(Demand, ANodesMemoryIsToldInBytes) {
   EXPECT_EQ(record.free.at("cpu"), 1.5);
 }
 
+TEST(Demand, ADevicesFreeMemoryIsWhatMayBeLeasedOfIt) {
+  proto::NodeInfo info;
+  proto::Device& device = *info.add_devices();
+  device.set_memory_total_bytes(8 * kBytes);
+  device.set_free_memory_bytes(5 * kBytes);
+  EXPECT_EQ(node_record(info).devices.at(0).memory_free_bytes, 5 * kBytes);
+}
+
 }  // namespace
 }  // namespace rayo::worker
