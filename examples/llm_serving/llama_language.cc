@@ -113,6 +113,7 @@ class LlamaLanguage : public gateway::Language {
                                       .reader = {}};
     if (format.kind == OutputFormat::Kind::kGrammar) rendered.grammar = grammar(format);
     if (format.kind == OutputFormat::Kind::kJsonSchema && !tools) try_grammar(rendered.grammar, "response_format");
+    if (tools && !rendered.grammar.empty()) try_grammar(rendered.grammar, "tools");
     if (tools || thinks(*made)) {
       auto shared = std::make_shared<const ChatPrompt>(std::move(*made));
       rendered.reader = [shared] { return std::make_unique<ChatReader>(shared); };
@@ -124,7 +125,7 @@ class LlamaLanguage : public gateway::Language {
     Result<std::string> made = std::string();
     if (format.kind == OutputFormat::Kind::kJsonSchema) made = schema_to_grammar(format.text);
     if (format.kind == OutputFormat::Kind::kJsonObject) made = schema_to_grammar(R"({"type":"object"})");
-    if (format.kind == OutputFormat::Kind::kGrammar) made = check_grammar(format.text, *tokenizer_);
+    if (format.kind == OutputFormat::Kind::kGrammar) made = checks_.check(format.text, *tokenizer_);
     const bool own = format.kind == OutputFormat::Kind::kGrammar;
     if (!made) throw gateway::bad_request(made.problem().what, own ? "grammar" : "response_format", "invalid_value");
     if (format.kind == OutputFormat::Kind::kJsonSchema) try_grammar(*made, "response_format");
@@ -134,7 +135,7 @@ class LlamaLanguage : public gateway::Language {
  private:
   // One that takes too long is the client's error here, and would be everybody's wait in an engine.
   void try_grammar(const std::string& text, const char* parameter) const {
-    if (const Result<std::string> tried = check_grammar(text, *tokenizer_); !tried)
+    if (const Result<std::string> tried = checks_.check(text, *tokenizer_); !tried)
       throw gateway::bad_request(tried.problem().what, parameter, "invalid_value");
   }
 
@@ -147,6 +148,7 @@ class LlamaLanguage : public gateway::Language {
 
   const std::unique_ptr<Tokenizer> tokenizer_;
   const ChatTemplate chat_;
+  mutable GrammarChecks checks_;
   const int32_t context_;
 };
 

@@ -34,6 +34,8 @@ def part(**content):
 
 EXPLODES = "root ::= " + "(" * 12 + "[a-z]{1,4000}" + "){1,4000}" * 12
 
+EXPLODING_SCHEMA = {"type": "string", "pattern": "^" + "(" * 12 + "[a-z]{1,4000}" + "){1,4000}" * 12 + "$"}
+
 BAD = {
     "nothing": (b"", 400, None),
     "no JSON": (b"Hello?", 400, None),
@@ -56,6 +58,17 @@ BAD = {
                               "response_format"),
     "a schema that refers to nothing": (chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"$ref": "#/a"}}}),
                                         400, "response_format"),
+    "a schema that explodes": (chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": EXPLODING_SCHEMA}}), 400,
+                               "response_format"),
+    "a tool whose schema explodes": (chat(tools=[{"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"a": EXPLODING_SCHEMA}, "required": ["a"]}}}], tool_choice="required"), 400, "tools"),
+    "half a character": (chat().replace(b"hello", b"\\ud83d"), 400, None),
+    "a negative penalty beyond the limit": (chat(frequency_penalty=-1e308), 400, "frequency_penalty"),
+    "a number that is a list": (chat(temperature=[1]), 400, "temperature"),
+    "a message that is a number": (chat(messages=[7]), 400, "messages"),
+    "no answers": (chat(n=0), 400, "n"),
+    "a stop of a wrong type": (chat(stop=7), 400, "stop"),
+    "tools of a wrong type": (chat(tools="weather"), 400, "tools"),
     "a grammar that breaks off": (chat(grammar="root ::= ("), 400, "grammar"),
     "a grammar that explodes": (chat(grammar=EXPLODES), 400, "grammar"),
     "another model": (chat(model="gpt-9"), 404, "model"),
@@ -74,6 +87,27 @@ def test_a_bad_body_is_refused_at_once(served, name):
     if parameter:
         assert (error["param"] or "").startswith(parameter), error
     assert ask(served, chat()) == (200, None), "the service answers others as before"
+
+
+@pytest.mark.parametrize("path, fields", [
+    ("/v1/completions", {"prompt": 5}),
+    ("/v1/completions", {"prompt": [[1, -2]]}),
+    ("/v1/completions", {"prompt": [10**30]}),
+    ("/v1/completions", {"prompt": "word " * 5000}),
+    ("/v1/completions", {"prompt": "a", "max_tokens": -1}),
+    ("/v1/embeddings", {"input": {"text": "a"}}),
+    ("/v1/embeddings", {"input": []}),
+    ("/v1/embeddings", {"input": "a", "encoding_format": "octal"}),
+    ("/tokenize", {"prompt": 5}),
+    ("/detokenize", {"tokens": ["a"]}),
+    ("/detokenize", {"tokens": [99999999]}),
+])
+def test_a_bad_body_is_refused_on_every_path(served, path, fields):
+    for body in (json.dumps({"model": "smollm2", **fields}).encode(), b"Hello?", b"\xff\xfe", b"[]"):
+        status, error = ask(served, body, path)
+        assert status == 400 and error["message"] and error["type"] == "invalid_request_error", (body[:60], error)
+    status, error = ask(served, json.dumps({"model": "gpt-9", "prompt": "a", "input": "a", "tokens": [1]}).encode(), path)
+    assert status == 404 and error["code"] == "model_not_found"
 
 
 def test_unknown_fields_are_ignored(served):
@@ -105,6 +139,10 @@ def test_clients_that_vanish_at_each_stage_leave_nothing_behind(served):
     def request(body):
         return b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     for text in (b"", b"POST /v1/ch", request(story)[:60], request(story)[:-20]):  # in the header, in the body
+        reset(vanish(served, text))
+    items = {"type": "array", "items": {"enum": [f"item {i}" for i in range(2000)]}}
+    reading_its_grammar = chat(max_tokens=1500, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": items}})
+    for text in (request(chat()), request(reading_its_grammar), request(chat()) * 3):  # at work on a thread; with others behind it
         reset(vanish(served, text))
     waiting = [vanish(served, request(story)) for _ in range(12)]  # more than run at a time: the last ones are in the queue
     prefilling = vanish(served, request(long))

@@ -54,6 +54,27 @@ TEST(Grammar, WhatExplodesWhenItIsUsedIsAnErrorToo) {
   EXPECT_NE(result.problem().what.find("more than"), std::string::npos) << result.problem().what;
 }
 
+TEST(Grammar, WhatExplodesAfterItsFirstTokenIsAnErrorToo) {
+  std::string deep = "[a-z]{1,4000}";
+  for (int i = 0; i < 12; ++i) deep = "(" + deep + "){1,4000}";
+  for (const std::string before : {"\"{\" [0-9] ", "\"a long way to go before it comes: \" [0-9]{100} name \": \" "}) {
+    const Result<std::string> result =
+        check_grammar("root ::= " + before + "deep\nname ::= [a-z]+\ndeep ::= \"'\" " + deep + "\n", test_tokenizer());
+    ASSERT_FALSE(result.ok()) << before;
+    EXPECT_NE(result.problem().what.find("more than"), std::string::npos) << result.problem().what;
+  }
+}
+
+TEST(Grammar, OneThatHasPassedIsNotLookedAtAgain) {
+  GrammarChecks checks;
+  const std::string good = "root ::= [a-z]{1,20} \", \" [0-9]+";
+  ASSERT_TRUE(checks.check(good, test_tokenizer()).ok());
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(*checks.check(good, test_tokenizer()), good);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << "a child each time";
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(checks.check("root ::= (", test_tokenizer()).ok());
+}
+
 TEST(Grammar, TheLimitsOfAChild) {
   const Result<std::string> slow = run_bounded({std::chrono::milliseconds(50), 64 << 20}, []() -> Result<std::string> {
     while (true) {
