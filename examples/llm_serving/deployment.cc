@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "examples/llm_serving/endpoint_actor.h"
+#include "examples/llm_serving/engine/offload.h"
+#include "examples/llm_serving/gpu_lease.h"
+
 namespace serving {
 namespace {
 
@@ -21,22 +25,28 @@ bool holds(const std::map<std::string, double>& resources, uint64_t bytes) {
 
 }  // namespace
 
-rayo::NodeId Placement::choose(gateway::ReplicaId replica) {
+rayo::NodeRecord Placement::choose(gateway::ReplicaId replica) {
   std::vector<rayo::NodeRecord> nodes = rayo::nodes();
   std::erase_if(nodes, [](const rayo::NodeRecord& node) { return node.state != rayo::NodeState::kAlive; });
   const std::scoped_lock lock(mutex_);
-  const rayo::NodeId before = nodes_[replica];
+  const std::string before = nodes_[replica];
   nodes_.erase(replica);
   const auto rank = [&](const rayo::NodeRecord& node) {
+    const std::string hex = node.id.hex();
     const auto here =
-        std::count_if(nodes_.begin(), nodes_.end(), [&node](const auto& entry) { return entry.second == node.id; });
-    return std::tuple(!holds(node.free, bytes_), here, node.id == before, node.id);
+        std::count_if(nodes_.begin(), nodes_.end(), [&hex](const auto& entry) { return entry.second == hex; });
+    return std::tuple(!holds(node.free, bytes_), here, hex == before, node.id);
   };
   const auto best =
       std::min_element(nodes.begin(), nodes.end(), [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  const rayo::NodeId chosen = best == nodes.end() ? rayo::NodeId{} : best->id;
-  nodes_[replica] = chosen;
-  return chosen;
+  if (best == nodes.end()) return {};
+  nodes_[replica] = best->id.hex();
+  return *best;
+}
+
+void Placement::note(gateway::ReplicaId replica, const std::string& node) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = nodes_.find(replica); found != nodes_.end()) found->second = node;
 }
 
 void Placement::forget(gateway::ReplicaId replica) {
@@ -44,14 +54,33 @@ void Placement::forget(gateway::ReplicaId replica) {
   nodes_.erase(replica);
 }
 
-Deployment::Deployment(boost::asio::io_context& io, EngineOptions options, uint64_t bytes)
-    : io_(io), options_(std::move(options)), bytes_(bytes), placement_(bytes) {}
+Deployment::Deployment(boost::asio::io_context& io, EngineOptions options, ModelFile file, std::string name)
+    : io_(io),
+      options_(std::move(options)),
+      file_(std::move(file)),
+      bytes_(needed_bytes(file_, options_.max_context)),
+      name_(std::move(name)),
+      placement_(bytes_) {}
 
 Deployment::~Deployment() {
   for (auto* replicas : {&replicas_, &draining_}) {
     for (auto& [id, replica] : *replicas) end(std::move(replica));
   }
   ending_.join();
+}
+
+void Deployment::resume(const std::vector<gateway::ReplicaId>& replicas) {
+  for (const gateway::ReplicaId id : replicas) {
+    start(id);
+    next_ = std::max(next_, id + 1);
+  }
+  wanted_ = static_cast<int32_t>(replicas_.size());
+}
+
+std::vector<gateway::ReplicaId> Deployment::running() const {
+  std::vector<gateway::ReplicaId> ids;
+  for (const auto& [id, replica] : replicas_) ids.push_back(id);
+  return ids;
 }
 
 void Deployment::scale(int32_t replicas) {
@@ -83,6 +112,7 @@ void Deployment::start(gateway::ReplicaId id) {
       .answered =
           [this](gateway::ReplicaId replica, const EngineStatus& status) {
             if (status.state == "ready") deaths_ = 0;
+            placement_.note(replica, status.node);
             dispatcher_->answered(replica, status, now());
           },
       .died =
@@ -97,25 +127,41 @@ void Deployment::start(gateway::ReplicaId id) {
       .step = [this](const Step& step) { dispatcher_->step(step, now()); },
   };
   replicas_[id] = std::make_unique<Replica>(
-      id, options_, source_,
-      [this](gateway::ReplicaId replica) {
-        rayo::ActorOptions place = {.node = placement_.choose(replica), .node_soft = true};
-        place.resources.memory = static_cast<int64_t>(bytes_);
-        return place;
-      },
-      io_, std::move(listener));
+      id, source_, [this](gateway::ReplicaId replica) { return place(replica); }, io_, std::move(listener));
 }
 
+// Of the replica's thread.
+EnginePlace Deployment::place(gateway::ReplicaId id) {
+  const rayo::NodeRecord node = placement_.choose(id);
+  const int32_t context = options_.max_context > 0 ? options_.max_context : file_.trained_context;
+  const GpuLease gpu = plan_gpu_lease(node, file_, default_kv_tokens(context, options_.parallel), built_with_cuda());
+  EnginePlace place = {.actor = {.node = node.id, .node_soft = true}, .engine = options_};
+  place.engine.gpu_memory = gpu.bytes;
+  place.engine.cpu_only = gpu.cpu_only;
+  place.actor.resources.memory = static_cast<int64_t>(bytes_);
+  place.actor.resources.gpu_memory = static_cast<int64_t>(gpu.bytes);
+  if (name_.empty()) return place;
+  place.actor.name = name_ + "-" + std::to_string(id);
+  place.actor.name_space = kServeNamespace;
+  place.actor.get_if_exists = true;
+  place.actor.lifetime = rayo::Lifetime::kDetached;
+  return place;
+}
+
+// Counted until everything that it has told is handled: it was posted before.
 void Deployment::end(std::unique_ptr<Replica> replica) {
-  boost::asio::post(ending_, [ended = std::shared_ptr<Replica>(std::move(replica))]() mutable { ended.reset(); });
+  ++ending_count_;
+  boost::asio::post(ending_, [this, ended = std::shared_ptr<Replica>(std::move(replica))]() mutable {
+    ended.reset();
+    boost::asio::post(io_, [this] { --ending_count_; });
+  });
 }
 
 json::array Deployment::describe() const {
   json::array list;
   for (const gateway::ReplicaView& view : dispatcher_->router().replicas()) {
-    const auto found = replicas_.find(view.id);
     list.push_back(json::object{{"id", view.id},
-                                {"node", found == replicas_.end() ? "" : found->second->node()},
+                                {"node", view.state == gateway::ReplicaState::kDead ? "" : view.status.node},
                                 {"state", gateway::name_of(view.state)},
                                 {"load_progress", view.status.load_progress},
                                 {"cpu_variant", view.status.cpu_variant},

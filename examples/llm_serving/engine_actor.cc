@@ -1,16 +1,18 @@
 #include "examples/llm_serving/engine_actor.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "examples/llm_serving/engine/model_file.h"
-#include "examples/llm_serving/model_path.h"
 
 namespace serving {
 namespace {
 
-constexpr std::chrono::seconds kChunkPatience{60};
+constexpr std::chrono::milliseconds kWatchEvery{250};
+constexpr int kWatchdogExit = 70;  // EX_SOFTWARE
 
 }  // namespace
 
@@ -72,10 +74,22 @@ bool StepOutlet::write(const Step& step) {
 }
 
 EngineActor::EngineActor(EngineOptions options, rayo::ActorHandle<ModelSource> source)
-    : options_(std::move(options)), source_(std::move(source)), loader_([this] { load(); }) {}
+    : options_(std::move(options)),
+      source_(std::move(source)),
+      node_(rayo::context().node.hex()),
+      loader_([this] { load(); }),
+      watcher_([this, limits = WatchdogLimits{.step = std::chrono::seconds(options_.step_seconds),
+                                              .orphan = std::chrono::seconds(options_.orphan_seconds)}] {
+        watch(limits);
+      }) {}
 
 EngineActor::~EngineActor() {
-  stopping_ = true;
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  end_.notify_one();
+  watcher_.join();
   loader_.join();
   engine_.reset();
   outlets_.clear();
@@ -96,26 +110,26 @@ void EngineActor::load() {
     problem_ = loaded.problem().what + (loaded.problem().next.empty() ? "" : " (try: " + loaded.problem().next + ")");
 }
 
+// A thread that computes without end cannot be ended alone: the process goes, and its replica is started again.
+void EngineActor::watch(const WatchdogLimits& limits) {
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, kWatchEvery, [this] { return stopping_.load(); })) {
+    const auto step = engine_ ? engine_->step_time() : std::chrono::steady_clock::duration::zero();
+    const auto verdict = watchdog_verdict(limits, step, std::chrono::steady_clock::now() - last_asked_);
+    if (!verdict) continue;
+    std::fprintf(stderr, "%s\n", verdict->c_str());
+    std::_Exit(kWatchdogExit);
+  }
+}
+
 // Where the file is on this machine.
 Result<std::string> EngineActor::fetch() {
   std::error_code error;
-  if (std::filesystem::exists(options_.model_path, error)) return options_.model_path;
-  fetching_ = true;
-  std::vector<ModelPart> parts;
-  try {
-    parts = source_.call<&ModelSource::parts>().get();
-  } catch (const rayo::Error& failure) {
-    return Problem{"the node of rayo serve does not hand out the model: " + failure.text(), ""};
-  }
-  Result<std::string> path = copy_model(
-      parts, models_folder(),
-      [this](size_t part, uint64_t offset, uint64_t bytes) -> AwaitChunk {
-        return [ref = source_.call<&ModelSource::chunk>(part, offset, bytes)] { return ref.get(kChunkPatience); };
-      },
-      [this](double there) {
-        progress_ = there;
-        return !stopping_;
-      });
+  fetching_ = !std::filesystem::exists(options_.model_path, error);
+  Result<std::string> path = fetch_model(options_.model_path, source_, [this](double there) {
+    progress_ = there;
+    return !stopping_;
+  });
   fetching_ = false;
   progress_ = 0;
   return path;
@@ -161,8 +175,19 @@ rayo::Stream<Step> EngineActor::events(uint64_t gateway) {
 }
 
 EngineStatus EngineActor::status() {
-  if (Engine* ready = engine()) return ready->status();
-  return {.state = fetching_ ? "fetching" : "loading", .model = {}, .load_progress = progress_};
+  {
+    const std::scoped_lock lock(mutex_);
+    last_asked_ = std::chrono::steady_clock::now();
+  }
+  EngineStatus status;
+  if (Engine* ready = engine()) {
+    status = ready->status();
+  } else {
+    status.state = fetching_ ? "fetching" : "loading";
+    status.load_progress = progress_;
+  }
+  status.node = node_;
+  return status;
 }
 
 void EngineActor::deliver(uint64_t gateway, Step step) {

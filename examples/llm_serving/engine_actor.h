@@ -5,10 +5,12 @@
 //   Admission admission = engine.call<&EngineActor::submit>(gateway, request).get();
 //
 // It loads in the background: status() tells the progress, and throws what the load failed with. Where the model's file is not on
-// its node, it gets it from `source` into its models/ first (state "fetching").
+// its node, it gets it from `source` into its models/ first (state "fetching"). A watchdog ends the process where a decoding step
+// does not end (options.step_seconds), or nobody asks (options.orphan_seconds); its last line says which.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -22,6 +24,7 @@
 #include "examples/llm_serving/engine/engine.h"
 #include "examples/llm_serving/model_source.h"
 #include "examples/llm_serving/protocol.h"
+#include "examples/llm_serving/watchdog.h"
 
 namespace serving {
 
@@ -60,6 +63,7 @@ class EngineActor {
 
  private:
   void load();
+  void watch(const WatchdogLimits& limits);
   Result<std::string> fetch();
   Result<std::unique_ptr<Engine>> load_engine();
   Engine* engine();  // null while it loads; throws why it could not
@@ -67,6 +71,7 @@ class EngineActor {
 
   EngineOptions options_;  // the loader's alone once it runs
   const rayo::ActorHandle<ModelSource> source_;
+  const std::string node_;
   std::atomic<double> progress_{0};
   std::atomic<bool> fetching_{false};
   std::atomic<bool> stopping_{false};
@@ -74,7 +79,10 @@ class EngineActor {
   std::unique_ptr<Engine> engine_;
   std::string problem_;
   std::map<uint64_t, std::shared_ptr<StepOutlet>> outlets_;
+  std::chrono::steady_clock::time_point last_asked_ = std::chrono::steady_clock::now();
+  std::condition_variable end_;  // of the watcher
   std::thread loader_;
+  std::thread watcher_;
 };
 
 }  // namespace serving

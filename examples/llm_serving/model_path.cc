@@ -1,48 +1,15 @@
 #include "examples/llm_serving/model_path.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <optional>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "examples/llm_serving/program_output.h"
 
 namespace serving {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a program prints, if it ends with 0.
-std::optional<std::string> output_of(std::vector<std::string> words) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) return std::nullopt;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addclose(&actions, ends[0]);
-  posix_spawn_file_actions_addclose(&actions, ends[1]);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  const int started = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  std::string out;
-  std::array<char, 4096> piece{};
-  ssize_t bytes = 0;
-  while (started == 0 && (bytes = read(ends[0], piece.data(), piece.size())) > 0)
-    out.append(piece.data(), static_cast<size_t>(bytes));
-  close(ends[0]);
-  int status = 1;
-  if (started != 0 || waitpid(child, &status, 0) != child || status != 0) return std::nullopt;
-  return out;
-}
 
 std::vector<std::string> models_under(const fs::path& folder) {
   std::vector<std::string> files;
@@ -58,11 +25,11 @@ Result<std::string> in_package(const std::string& name) {
   constexpr const char* kWhere =
       "import importlib.util, sys; spec = importlib.util.find_spec(sys.argv[1].replace('-', '_')); "
       "print(list(spec.submodule_search_locations)[0])";
-  std::optional<std::string> folder = output_of({"python3", "-c", kWhere, name});
-  if (!folder) return Problem{"python3 has no package " + name, "python3 -m pip install " + name};
-  while (!folder->empty() && folder->back() == '\n') folder->pop_back();
-  const std::vector<std::string> files = models_under(*folder);
-  if (files.empty()) return Problem{"no .gguf file is in the Python package " + name + " (" + *folder + ")", ""};
+  const ProgramOutput told = output_of({"python3", "-c", kWhere, name});
+  if (told.code != 0) return Problem{"python3 has no package " + name, "python3 -m pip install " + name};
+  const std::string folder = told.text.substr(0, told.text.find('\n'));
+  const std::vector<std::string> files = models_under(folder);
+  if (files.empty()) return Problem{"no .gguf file is in the Python package " + name + " (" + folder + ")", ""};
   return files[0];
 }
 

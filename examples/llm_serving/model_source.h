@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <rayo/rayo.h>
+
 #include "examples/llm_serving/model_copy.h"
 
 namespace serving {
@@ -38,5 +40,9 @@ struct ModelSource {
     return read;
   }
 };
+
+// Where the file is on this machine: at `path`, else in its models/, where it is brought from `source`.
+Result<std::string> fetch_model(const std::string& path, const rayo::ActorHandle<ModelSource>& source,
+                                const CopyProgress& progress);
 
 }  // namespace serving

@@ -8,6 +8,7 @@
 // depend on seed and position alone) and goes on: the first event has position == replayed.size().
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -102,6 +103,7 @@ struct Admission {
 struct EngineStatus {
   std::string state;  // loading, ready, stopping
   std::string model;
+  std::string node = {};       // in hex
   std::string cpu_variant;     // x86-64-v2, x86-64-v3, x86-64-v4
   std::string device;          // "CPU only: ..." and why, or the layers offloaded
   double load_progress = 0;    // 0..1
@@ -125,6 +127,16 @@ struct EngineOptions {
   int32_t threads = 0;         // 0: the node's free CPUs
   int32_t chunk_tokens = 256;  // of a prompt between two steps of the others
   int32_t queue_limit = 256;   // requests that wait; beyond: kFull
+  int32_t step_seconds = 30;   // one decoding step that takes longer ends the engine's process
+  int32_t orphan_seconds = 0;  // so does so long a time without a question for its status; 0: it does not
+  uint64_t gpu_memory = 0;     // bytes that it leases; 0: what is free on the GPUs that it sees
+  std::string cpu_only = {};   // why it has no GPU to compute on; empty: it may have one
 };
+
+// Tokens that an engine's cache has by default.
+constexpr int32_t default_kv_tokens(int32_t context, int32_t parallel) {
+  constexpr int32_t kEach = 1024;  // for each of the requests that run together
+  return std::max(context, kEach * std::max(1, parallel));
+}
 
 }  // namespace serving

@@ -8,6 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kStatusEvery{500};
+constexpr milliseconds kLoadingEvery{50};    // whoever started it waits for its first answer
 constexpr milliseconds kPatience{15'000};    // an engine that answers nothing this long is ended
 constexpr milliseconds kShortestPause{100};  // before another engine is started; doubled with each death
 constexpr milliseconds kLongestPause{10'000};
@@ -17,14 +18,17 @@ uint64_t random_number() {
   return (static_cast<uint64_t>(device()) << 32) | device();
 }
 
-std::string hex_of(const rayo::NodeId& node) { return node ? node.hex() : std::string(); }
+// With the last words of what died: a watchdog's say why.
+std::string reason_of(const rayo::ErrorRecord& error) {
+  if (!error.death || error.death->last_log_lines.empty()) return error.text;
+  return error.text + ": " + error.death->last_log_lines.back();
+}
 
 }  // namespace
 
-Replica::Replica(gateway::ReplicaId id, EngineOptions options, rayo::ActorHandle<ModelSource> source,
-                 ChoosePlace choose_place, boost::asio::io_context& io, ReplicaListener listener)
+Replica::Replica(gateway::ReplicaId id, rayo::ActorHandle<ModelSource> source, ChoosePlace choose_place,
+                 boost::asio::io_context& io, ReplicaListener listener)
     : id_(id),
-      options_(std::move(options)),
       source_(std::move(source)),
       choose_place_(std::move(choose_place)),
       io_(io),
@@ -57,11 +61,6 @@ void Replica::cancel(gateway::Attempt attempt) {
   work_.notify_one();
 }
 
-std::string Replica::node() const {
-  const std::scoped_lock lock(mutex_);
-  return node_;
-}
-
 template <class F>
 void Replica::post(F&& work) {
   boost::asio::post(io_, [listener = listener_, work = std::forward<F>(work)] { work(*listener); });
@@ -73,20 +72,18 @@ void Replica::run() {
   while (true) {
     const auto begin = std::chrono::steady_clock::now();
     try {
-      const rayo::ActorOptions place = choose_place_(id_);
-      const Handle engine = rayo::spawn<EngineActor>(place, options_, source_);
+      const EnginePlace place = choose_place_(id_);
+      const Handle engine = rayo::spawn<EngineActor>(place.actor, place.engine, source_);
       {
         const std::scoped_lock lock(mutex_);
-        node_ = hex_of(place.node);
         broken_ = false;
         orders_.clear();  // they were for the one before, and go elsewhere
       }
       live(engine);
     } catch (const rayo::Error& error) {
-      lost(error.text());
+      lost(reason_of(error.record()));
     }
     std::unique_lock lock(mutex_);
-    node_.clear();
     if (std::chrono::steady_clock::now() - begin > kLongestPause) pause = kShortestPause;
     if (work_.wait_for(lock, pause, [this] { return stopping_; })) return;
     pause = std::min(pause * 2, kLongestPause);
@@ -108,11 +105,12 @@ void Replica::live(const Handle& engine) {
       }
       carry_out(engine);
       if (std::chrono::steady_clock::now() < next_status) continue;
-      if (!ask_status(engine)) break;
-      next_status = std::chrono::steady_clock::now() + kStatusEvery;
+      const std::optional<std::string> state = ask_status(engine);
+      if (!state) break;
+      next_status = std::chrono::steady_clock::now() + (*state == "ready" ? kStatusEvery : kLoadingEvery);
     }
   } catch (const rayo::Error& error) {
-    lost(error.text());
+    lost(reason_of(error.record()));
   }
   *stop = true;
   try {
@@ -122,24 +120,24 @@ void Replica::live(const Handle& engine) {
   reader.join();
 }
 
-// False: it is to be given up.
-bool Replica::ask_status(const Handle& engine) {
+// Its state; nothing: it is to be given up.
+std::optional<std::string> Replica::ask_status(const Handle& engine) {
   const auto ref = engine.call<&EngineActor::status>();
   for (milliseconds waited{0}; waited < kPatience; waited += kStatusEvery) {
     const rayo::Result<EngineStatus> status = ref.try_get(kStatusEvery);
     if (status) {
       post([id = id_, status = *status](const ReplicaListener& listener) { listener.answered(id, status); });
-      return true;
+      return status->state;
     }
     if (status.error().kind != rayo::ErrorKind::kTimeout) {
-      lost(status.error().text);
-      return false;
+      lost(reason_of(status.error()));
+      return std::nullopt;
     }
     const std::scoped_lock lock(mutex_);
-    if (stopping_ || broken_) return false;
+    if (stopping_ || broken_) return std::nullopt;
   }
   lost("its engine has not answered for " + std::to_string(kPatience.count() / 1000) + " s");
-  return false;
+  return std::nullopt;
 }
 
 // Everything that waits, at once; then the admissions.
@@ -175,7 +173,7 @@ void Replica::read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std:
     }
     if (!*stop) lost("its engine ended its stream");
   } catch (const rayo::Error& error) {
-    if (!*stop) lost(error.text());
+    if (!*stop) lost(reason_of(error.record()));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -29,20 +30,23 @@ struct ReplicaListener {
   std::function<void(const Step&)> step;
 };
 
-// Where the next engine of a replica goes, and what it leases; called on the replica's thread.
-using ChoosePlace = std::function<rayo::ActorOptions(gateway::ReplicaId)>;
+// Where the next engine of a replica goes, what it leases, and how it is made.
+struct EnginePlace {
+  rayo::ActorOptions actor;
+  EngineOptions engine;
+};
+// Called on the replica's thread.
+using ChoosePlace = std::function<EnginePlace(gateway::ReplicaId)>;
 
 class Replica {
  public:
-  Replica(gateway::ReplicaId id, EngineOptions options, rayo::ActorHandle<ModelSource> source, ChoosePlace choose_place,
+  Replica(gateway::ReplicaId id, rayo::ActorHandle<ModelSource> source, ChoosePlace choose_place,
           boost::asio::io_context& io, ReplicaListener listener);
   // Ends its engine.
   ~Replica();
 
   void submit(Request request);
   void cancel(gateway::Attempt attempt);
-  // Where its engine is; "" while there is none.
-  std::string node() const;
 
  private:
   using Handle = rayo::ActorHandle<EngineActor>;
@@ -53,7 +57,7 @@ class Replica {
 
   void run();
   void live(const Handle& engine);
-  bool ask_status(const Handle& engine);
+  std::optional<std::string> ask_status(const Handle& engine);
   void carry_out(const Handle& engine);
   void read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std::shared_ptr<std::atomic<bool>>& stop);
   void lost(const std::string& why);
@@ -61,17 +65,15 @@ class Replica {
   void post(F&& work);
 
   const gateway::ReplicaId id_;
-  const EngineOptions options_;
   const rayo::ActorHandle<ModelSource> source_;
   const ChoosePlace choose_place_;
   boost::asio::io_context& io_;
   const std::shared_ptr<const ReplicaListener> listener_;
   const uint64_t gateway_;  // this end's number, told to the engine
 
-  mutable std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable work_;
   std::deque<Order> orders_;
-  std::string node_;
   bool broken_ = false;  // the engine is gone
   bool stopping_ = false;
 

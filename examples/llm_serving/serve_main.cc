@@ -1,14 +1,11 @@
 // rayo-serve: an OpenAI endpoint over the nodes of a cluster (`rayo serve MODEL`).
 #include <cstdio>
-#include <functional>
 #include <string_view>
 
 #include <rayo/rayo.h>
 
-#include "examples/llm_serving/background.h"
 #include "examples/llm_serving/load/load_run.h"
-#include "examples/llm_serving/serve_options.h"
-#include "examples/llm_serving/server.h"
+#include "examples/llm_serving/serve_command.h"
 
 namespace {
 
@@ -33,16 +30,17 @@ int main(int argc, char** argv) {
     std::fputs(serving::serve_usage().c_str(), stdout);
     return 0;
   }
-  const auto run = [&](const std::function<void(uint16_t)>& ready) {
-    try {
-      rayo::init(argc, argv);
-      return say(options.verb == Verb::kServe ? serving::serve(options, ready) : serving::control(options));
-    } catch (const rayo::Unavailable& error) {
-      return say({.code = 3, .what = error.text(), .next = error.next_step()});
-    } catch (const rayo::Error& error) {
-      return say({.code = 1, .what = error.text(), .next = error.next_step()});
-    }
-  };
-  const bool background = options.detach && options.verb == Verb::kServe;
-  return background ? serving::run_in_background(run) : run({});
+  const bool serves = options.verb == Verb::kServe;
+  if (serves && options.detach && !serving::cluster_runs())
+    return say({.code = 3,
+                .what = "cannot serve with --detach: no cluster is running here that it could live in",
+                .next = "rayo start --head, then the same command"});
+  try {
+    rayo::init(argc, argv);
+    return say(serves ? serving::serve(options) : serving::control(options));
+  } catch (const rayo::Unavailable& error) {
+    return say({.code = 3, .what = error.text(), .next = error.next_step()});
+  } catch (const rayo::Error& error) {
+    return say({.code = 1, .what = error.text(), .next = error.next_step()});
+  }
 }

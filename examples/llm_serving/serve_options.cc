@@ -70,6 +70,7 @@ const std::map<std::string, Setter>& setters() {
       {"--max-context", number(&ServeOptions::max_context, 1, kAnyCount)},
       {"--parallel", number(&ServeOptions::parallel, 1, 4096)},
       {"--threads", number(&ServeOptions::threads, 1, 4096)},
+      {"--step-timeout", number(&ServeOptions::step_timeout, 1, 86400)},
       {"--tensor-parallel-size", read_size},
       {"--pipeline-parallel-size", read_size},
   };
@@ -152,15 +153,17 @@ std::variant<ServeOptions, UsageError> parse_serve_options(const std::vector<std
 
 std::string serve_usage() {
   return R"(usage: rayo serve MODEL [--name N] [--replicas N|auto] [--host 127.0.0.1] [--port 8000] [--api-key-file F | --no-auth]
-                        [--max-context N] [--parallel N] [--threads N] [--detach]
-       rayo serve status|stop|scale N [--port 8000]
+                        [--max-context N] [--parallel N] [--threads N] [--step-timeout S] [--detach]
+       rayo serve status|stop|scale N [--name N] [--port 8000] [--json]
        rayo serve bench --url URL   (see its --help)
 
 OpenAI's API over the nodes of the cluster: /v1/chat/completions /v1/completions /v1/embeddings /v1/models
 /tokenize /detokenize /health /ready /metrics. MODEL is a .gguf file, a name in RAYO_HOME/models, or pip:NAME (the .gguf
-inside of that installed Python package).
+inside of that installed Python package). Where the cluster has an endpoint at that port already, MODEL is added to it:
+requests say which one they want by `model`.
 
-  --name N          what clients call the model (default: the file's name)
+  --name N          what clients call the model (default: the file's name); of stop and scale: which model is meant. stop
+                    without it ends the endpoint, and waits for its end
   --replicas N      engines, each with the whole model, on different nodes where there are enough (default: auto, one for
                     each node whose free memory holds it)
   --host, --port    where to listen; a host other than loopback needs keys or --no-auth; port 0 is any free one
@@ -168,7 +171,8 @@ inside of that installed Python package).
   --max-context N   tokens of one request at most (default: what the model was trained for)
   --parallel N      requests that an engine decodes together (default 8)
   --threads N       of one engine (default: the CPUs that it may use)
-  --detach          come back when the model answers; it goes on in the background of this machine
+  --step-timeout S  an engine whose decoding step takes longer is ended; its requests go on elsewhere (default 30 s)
+  --detach          come back when the model answers; the endpoint lives in the cluster, on this node, until it is stopped
 )";
 }
 

@@ -13,7 +13,7 @@ struct ServeOptions {
   enum class Verb { kServe, kStatus, kStop, kScale, kHelp };
   Verb verb = Verb::kServe;
   std::string model;                // a path, a name in models/, or pip:NAME
-  std::string name;                 // what clients call it; empty: the file's name
+  std::string name;                 // what clients call it; empty: the file's name; of stop and scale: which one
   std::optional<int32_t> replicas;  // empty: auto, one for each node that holds it
   std::string host = "127.0.0.1";
   uint16_t port = 8000;
@@ -22,6 +22,7 @@ struct ServeOptions {
   int32_t max_context = 0;
   int32_t parallel = 8;
   int32_t threads = 0;
+  int32_t step_timeout = 30;  // seconds
   bool detach = false;
   bool json = false;
 };

@@ -27,11 +27,11 @@ MODEL = ROOT / "build" / "deps" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 class Service:
-    def __init__(self, home, *flags, model=MODEL, name="smollm2"):
+    def __init__(self, home, *flags, model=MODEL, name="smollm2", port=0):
         self.home = home
-        self.log = home.root / "serve.log"
+        self.log = home.root / f"serve-{name}.log"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([str(BIN / "rayo"), "serve", str(model), "--name", name, "--port", "0",
+            self.process = subprocess.Popen([str(BIN / "rayo"), "serve", str(model), "--name", name, "--port", str(port),
                                              "--threads", "1", "--max-context", "2048", "--parallel", "4", *flags],
                                             env=home.env, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.url = home.wait_for(self._url, "the service says where it answers", timeout=60)
@@ -63,7 +63,9 @@ class Service:
         return sum(replica["state"] == "ready" for replica in self.ready()["models"].get(self.model, []))
 
     def status(self):
-        return json.loads(self.home.rayo("serve", "status", "--port", self.port, "--json", code=0).out)
+        """What is told of the endpoint and of this model."""
+        told = json.loads(self.home.rayo("serve", "status", "--port", self.port, "--json", code=0).out)
+        return {**told, **next(model for model in told["models"] if model["name"] == self.model)}
 
     def stop(self):
         if self.process.poll() is None:

@@ -6,9 +6,12 @@ Texts are compared token by token. They may part only where the reference's two 
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +123,60 @@ def test_a_stream_goes_on_after_kill_9_of_its_engine(three):
     print(f"{disturbed.longest_gap:.2f} s without a token")
     assert disturbed.longest_gap < 2 + 3  # 2 s is promised; the machine that tests is slow and shared
     three.home.wait_for(lambda: three.replicas_ready() == 3, "the replica restarts by itself", timeout=60)
+
+
+def test_a_stream_goes_on_where_its_engine_stops(three):
+    """kill -STOP: the process lives, and answers nothing."""
+    undisturbed, stopped = stream(three, COUNT, 150), []
+
+    def stop_engine():
+        stopped.append(busy_engine(three))
+        os.kill(stopped[0], signal.SIGSTOP)
+    disturbed = stream(three, COUNT, 150, after_ten=stop_engine)
+    assert difference(disturbed, undisturbed) is None
+    print(f"{disturbed.longest_gap:.2f} s without a token")
+    assert disturbed.longest_gap < 6 + 3  # as at a node's death: the process is judged by its answers
+    three.home.wait_for(lambda: stopped[0] not in three.home.processes(), "the process that does not answer is ended", timeout=40)
+    three.home.wait_for(lambda: three.replicas_ready() == 3, "the replica restarts by itself", timeout=60)
+
+
+STOP_ONE_THREAD = """
+import ctypes, os, sys
+SEIZE, INTERRUPT, EVERY_KIND = 0x4206, 0x4207, 0x40000000  # PTRACE_SEIZE, PTRACE_INTERRUPT, __WALL
+libc, thread = ctypes.CDLL(None, use_errno=True), int(sys.argv[1])
+for request in (SEIZE, INTERRUPT):
+    if libc.ptrace(ctypes.c_long(request), ctypes.c_long(thread), None, None) < 0:
+        sys.exit("ptrace: " + os.strerror(ctypes.get_errno()))
+os.waitpid(thread, EVERY_KIND)  # it has stopped
+print("stopped", flush=True)
+os.waitpid(thread, EVERY_KIND)  # its end
+"""
+
+
+def stop_decoding(pid):
+    """Stops the one thread of an engine that decodes, as a hanging device would: the others go on."""
+    thread = next(entry.name for entry in Path(f"/proc/{pid}/task").iterdir() if (entry / "comm").read_text() == "decode\n")
+    tracer = subprocess.Popen([sys.executable, "-c", STOP_ONE_THREAD, thread], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if tracer.stdout.readline() != "stopped\n":
+        pytest.skip(tracer.communicate()[1])
+    return tracer
+
+
+def test_a_decoding_step_that_never_ends_ends_its_engine_and_the_stream_goes_on():
+    limit = 3
+    with service(flags=("--step-timeout", str(limit))) as one:
+        undisturbed, tracers = stream(one, COUNT, 150), []
+        disturbed = stream(one, COUNT, 150, after_ten=lambda: tracers.append(stop_decoding(busy_engine(one))))
+        assert difference(disturbed, undisturbed) is None
+        print(f"{disturbed.longest_gap:.2f} s without a token")
+        assert limit <= disturbed.longest_gap < limit + 2 + 3
+        assert tracers[0].wait(timeout=10) == 0
+        one.home.wait_for(lambda: one.replicas_ready() == 2, "the replica restarts by itself", timeout=60)
+        sentence = f"a decoding step has not ended for {limit} s (--step-timeout): the engine ends itself"
+        assert sentence in one.log.read_text()
+        actors = one.home.rayo("list", "actors", "--json", code=0).json()["actors"]  # the head knows: another one is ready
+        deaths = [actor["death"] for actor in actors if actor["death"] and sentence in actor["death"]["last_log_lines"]]
+        assert [(death["kind"], death["exit_code"]) for death in deaths] == [("exit", 70)]
 
 
 def test_a_stream_goes_on_after_kill_9_of_its_node(three):

@@ -1,6 +1,7 @@
 #include "examples/llm_serving/engine/engine.h"
 
 #include <algorithm>
+#include <pthread.h>
 
 #include "examples/llm_serving/engine/cpu_variant.h"
 
@@ -146,7 +147,13 @@ EngineStatus Engine::status() const {
   return status;
 }
 
+std::chrono::steady_clock::duration Engine::step_time() const {
+  const Clock::rep began = step_began_;
+  return began == 0 ? Clock::duration::zero() : Clock::now() - Clock::time_point(Clock::duration(began));
+}
+
 void Engine::serve() {
+  pthread_setname_np(pthread_self(), "decode");  // as `top -H` shows it
   while (true) {
     Plan plan;
     {
@@ -156,6 +163,7 @@ void Engine::serve() {
       plan = batcher_.plan();
       note_starts(plan);
     }
+    step_began_ = Clock::now().time_since_epoch().count();
     const Runner::Outcome outcome = runner_->run(plan);
     if (outcome == Runner::Outcome::kDone) {
       std::vector<Outcome> outcomes = results_of(plan);
@@ -163,6 +171,7 @@ void Engine::serve() {
     } else {
       recover(plan, outcome);
     }
+    step_began_ = 0;
     deliver();
   }
 }

@@ -10,6 +10,7 @@
 // was taken exactly one event ends it (Event::finish); its tokens come in order, none lost and none twice.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -51,6 +52,8 @@ class Engine {
   // The gateway is gone: all of its requests are cancelled, and nothing is told.
   void forget(uint64_t gateway);
   EngineStatus status() const;
+  // For how long the step under way has been computing; zero between steps.
+  std::chrono::steady_clock::duration step_time() const;
   const Tokenizer& tokenizer() const { return runner_->tokenizer(); }
 
  private:
@@ -89,6 +92,7 @@ class Engine {
 
   std::unique_ptr<Runner> runner_;
   const OnStep on_step_;
+  std::atomic<Clock::rep> step_began_{0};  // 0: no step is under way
 
   // Guarded by mutex_, which is never held while libllama computes or on_step_ runs.
   mutable std::mutex mutex_;

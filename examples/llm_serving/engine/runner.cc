@@ -14,9 +14,8 @@ namespace {
 
 // libllama rounds the cache up to this; so it is a multiple from the start.
 constexpr int32_t kCacheStep = 256;
-constexpr int32_t kMostSequences = 256;   // libllama's LLAMA_MAX_SEQ
-constexpr int32_t kRequestTokens = 1024;  // what the cache holds for each of the requests that run together, by default
-constexpr int32_t kEmbedTokens = 32;      // each has a row of logits: 32 x 152,000 x 4 bytes = 19 MiB
+constexpr int32_t kMostSequences = 256;  // libllama's LLAMA_MAX_SEQ
+constexpr int32_t kEmbedTokens = 32;     // each has a row of logits: 32 x 152,000 x 4 bytes = 19 MiB
 
 template <class F>
 F backend_function(const char* name) {
@@ -74,19 +73,21 @@ Result<std::unique_ptr<Runner>> Runner::load(const EngineOptions& options, uint6
   std::unique_ptr<Runner> runner(new Runner);
   runner->file_ = std::move(*file);
   if (const Result<bool> sized = runner->size_cache(options, free_bytes); !sized) return sized.problem();
-  runner->offload_ = plan_offload(runner->file_, runner->limits_.kv_tokens);
+  runner->offload_ = options.cpu_only.empty()
+                         ? plan_offload(runner->file_, runner->limits_.kv_tokens, options.gpu_memory)
+                         : Offload{0, "CPU only: " + options.cpu_only};
   if (const Result<bool> loaded = runner->load_weights(progress); !loaded) return loaded.problem();
   if (const Result<bool> made = runner->make_context(options); !made) return made.problem();
   return runner;
 }
 
-// By default one whole context or kRequestTokens for each request, whichever is more, in no more than half of what the
+// By default one whole context or 1,024 tokens for each request, whichever is more, in no more than half of what the
 // weights leave free: all of it is cleared while the model loads.
 Result<bool> Runner::size_cache(const EngineOptions& options, uint64_t free_bytes) {
   const int32_t trained = file_.trained_context > 0 ? file_.trained_context : 4096;
   int32_t context = options.max_context > 0 ? options.max_context : trained;
   int64_t tokens = options.kv_tokens;
-  if (tokens <= 0) tokens = std::max<int64_t>(context, int64_t{kRequestTokens} * std::max(1, options.parallel));
+  if (tokens <= 0) tokens = default_kv_tokens(context, options.parallel);
   if (const Result<uint64_t> room = check_memory(file_, 0, free_bytes); !room) return room.problem();
   if (options.kv_tokens == 0 && file_.kv_bytes_per_token > 0) {
     const uint64_t half = (free_bytes - file_.size_bytes) / 2;

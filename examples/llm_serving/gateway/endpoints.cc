@@ -75,7 +75,8 @@ std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, co
 
 void Service::chat(Exchange& exchange) {
   const ChatRequest request = parse_chat(exchange.request().body());
-  Model& model = this->model(request.generation.model);
+  const std::shared_ptr<Model> named = this->model(request.generation.model);
+  Model& model = *named;
   RenderedChat rendered;
   std::vector<Token> prompt;
   exchange.run_on(workbench_, [&] {
@@ -101,7 +102,8 @@ void Service::chat(Exchange& exchange) {
 
 void Service::completion(Exchange& exchange) {
   const CompletionRequest request = parse_completion(exchange.request().body());
-  Model& model = this->model(request.generation.model);
+  const std::shared_ptr<Model> named = this->model(request.generation.model);
+  Model& model = *named;
   std::string grammar;
   exchange.run_on(workbench_, [&] { grammar = model.language->grammar(request.generation.format); });
   std::vector<std::pair<Request, std::string>> choices;
@@ -127,7 +129,8 @@ void Service::completion(Exchange& exchange) {
 
 void Service::embeddings(Exchange& exchange) {
   const EmbeddingRequest request = parse_embedding(exchange.request().body());
-  Model& model = this->model(request.model);
+  const std::shared_ptr<Model> named = this->model(request.model);
+  Model& model = *named;
   const Generation nothing;
   int64_t tokens = 0;
   std::vector<Request> requests;
@@ -159,7 +162,8 @@ void Service::embeddings(Exchange& exchange) {
 
 void Service::tokenize(Exchange& exchange) {
   const TokenizeRequest request = parse_tokenize(exchange.request().body());
-  const Model& model = model_or_only(request.model);
+  const std::shared_ptr<Model> named = model_or_only(request.model);
+  const Model& model = *named;
   std::vector<Token> tokens;
   exchange.run_on(workbench_, [&] {
     tokens = request.chat ? model.language->tokenize(model.language->render(*request.chat).prompt, true, true)
@@ -174,7 +178,8 @@ void Service::tokenize(Exchange& exchange) {
 
 void Service::detokenize(Exchange& exchange) {
   const DetokenizeRequest request = parse_detokenize(exchange.request().body());
-  const Model& model = model_or_only(request.model);
+  const std::shared_ptr<Model> named = model_or_only(request.model);
+  const Model& model = *named;
   const std::vector<Token> tokens = tokens_of(exchange, model, request.tokens, false);
   const std::string text = valid_utf8(model.language->detokenize(tokens));
   exchange.respond(200, kJson, to_json(json::object{{"prompt", text}, {"content", text}}));

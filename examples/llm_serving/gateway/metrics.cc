@@ -11,17 +11,28 @@ std::string number(double value) {
   return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-void head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
-  out.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ");
-  // The family of a counter is named without _total in OpenMetrics and with it here, as Prometheus' text form has it.
-  out.append(name).append(" ").append(type).append("\n");
-}
-
-void line(std::string& out, std::string_view name, const std::string& labels, double value) {
-  out.append(name).append("{").append(labels).append("} ").append(number(value)).append("\n");
-}
-
 }  // namespace
+
+void MetricsText::family(std::string_view name, std::string_view type, std::string_view help) {
+  const auto found = places_.find(name);
+  current_ = found == places_.end() ? families_.size() : found->second;
+  if (found != places_.end()) return;
+  places_.emplace(name, current_);
+  // The family of a counter is named without _total in OpenMetrics and with it here, as Prometheus' text form has it.
+  std::string head = "# HELP ";
+  head.append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ").append(type).append("\n");
+  families_.push_back(std::move(head));
+}
+
+void MetricsText::line(std::string_view name, const std::string& labels, double value) {
+  families_[current_].append(name).append("{").append(labels).append("} ").append(number(value)).append("\n");
+}
+
+std::string MetricsText::text() const {
+  std::string all;
+  for (const std::string& family : families_) all += family;
+  return all;
+}
 
 // vLLM's, of its metrics/loggers.
 const std::vector<double> ModelMetrics::kFirstToken = {
@@ -40,16 +51,16 @@ void Histogram::observe(double value) {
   sum_ += value;
 }
 
-void Histogram::append(std::string& out, std::string_view name, const std::string& labels) const {
+void Histogram::append(MetricsText& out, std::string_view name, const std::string& labels) const {
   uint64_t below = 0;
   const std::string bucket = std::string(name) + "_bucket";
   for (size_t i = 0; i < counts_.size(); ++i) {
     below += counts_[i];
     const std::string bound = i < bounds_.size() ? number(bounds_[i]) : "+Inf";
-    line(out, bucket, labels + ",le=\"" + bound + "\"", static_cast<double>(below));
+    out.line(bucket, labels + ",le=\"" + bound + "\"", static_cast<double>(below));
   }
-  line(out, std::string(name) + "_sum", labels, sum_);
-  line(out, std::string(name) + "_count", labels, static_cast<double>(below));
+  out.line(std::string(name) + "_sum", labels, sum_);
+  out.line(std::string(name) + "_count", labels, static_cast<double>(below));
 }
 
 void ModelMetrics::ended(const RequestRecord& record) {
@@ -66,12 +77,12 @@ void ModelMetrics::ended(const RequestRecord& record) {
     per_token_.observe((record.whole - record.to_first_token) / static_cast<double>(record.output_tokens - 1));
 }
 
-void ModelMetrics::append(std::string& out, const Router& router) const {
+void ModelMetrics::append(MetricsText& out, const Router& router) const {
   append_gauges(out, router);
   append_counters(out, router);
   const std::string labels = "model_name=" + label_value(model_) + ",engine=\"0\"";
   const auto histogram = [&](std::string_view name, std::string_view help, const Histogram& of) {
-    head(out, name, "histogram", help);
+    out.family(name, "histogram", help);
     of.append(out, name, labels);
   };
   histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", first_token_);
@@ -85,7 +96,7 @@ void ModelMetrics::append(std::string& out, const Router& router) const {
   histogram("vllm:request_params_n", "The n asked for.", choices_);
 }
 
-void ModelMetrics::append_gauges(std::string& out, const Router& router) const {
+void ModelMetrics::append_gauges(MetricsText& out, const Router& router) const {
   struct Gauge {
     const char* name;
     const char* help;
@@ -109,14 +120,14 @@ void ModelMetrics::append_gauges(std::string& out, const Router& router) const {
   };
   const std::vector<ReplicaView> replicas = router.replicas();
   for (const Gauge& gauge : kGauges) {
-    head(out, gauge.name, "gauge", gauge.help);
+    out.family(gauge.name, "gauge", gauge.help);
     for (const ReplicaView& replica : replicas)
-      line(out, gauge.name, "model_name=" + label_value(model_) + ",engine=\"" + std::to_string(replica.id) + "\"",
-           gauge.of(replica));
+      out.line(gauge.name, "model_name=" + label_value(model_) + ",engine=\"" + std::to_string(replica.id) + "\"",
+               gauge.of(replica));
   }
 }
 
-void ModelMetrics::append_counters(std::string& out, const Router& router) const {
+void ModelMetrics::append_counters(MetricsText& out, const Router& router) const {
   struct Counter {
     const char* name;
     const char* help;
@@ -133,21 +144,21 @@ void ModelMetrics::append_counters(std::string& out, const Router& router) const
   const std::string model = "model_name=" + label_value(model_);
   const std::vector<ReplicaView> replicas = router.replicas();
   for (const Counter& counter : kCounters) {
-    head(out, counter.name, "counter", counter.help);
+    out.family(counter.name, "counter", counter.help);
     for (const ReplicaView& replica : replicas)
-      line(out, counter.name, model + ",engine=\"" + std::to_string(replica.id) + "\"",
-           static_cast<double>(replica.status.*counter.of));
+      out.line(counter.name, model + ",engine=\"" + std::to_string(replica.id) + "\"",
+               static_cast<double>(replica.status.*counter.of));
   }
-  head(out, "vllm:request_success_total", "counter", "Requests by how they ended.");
+  out.family("vllm:request_success_total", "counter", "Requests by how they ended.");
   for (const auto& [reason, count] : finished_)
-    line(out, "vllm:request_success_total", model + ",engine=\"0\",finished_reason=" + label_value(reason),
-         static_cast<double>(count));
-  head(out, "rayo:requests_refused_total", "counter", "Requests that were answered with an error, by status.");
+    out.line("vllm:request_success_total", model + ",engine=\"0\",finished_reason=" + label_value(reason),
+             static_cast<double>(count));
+  out.family("rayo:requests_refused_total", "counter", "Requests that were answered with an error, by status.");
   for (const auto& [status, count] : refusals_)
-    line(out, "rayo:requests_refused_total", model + ",status=\"" + std::to_string(status) + "\"",
-         static_cast<double>(count));
-  head(out, "rayo:replays_total", "counter", "Requests that went on with another replica.");
-  line(out, "rayo:replays_total", model, static_cast<double>(router.moves()));
+    out.line("rayo:requests_refused_total", model + ",status=\"" + std::to_string(status) + "\"",
+             static_cast<double>(count));
+  out.family("rayo:replays_total", "counter", "Requests that went on with another replica.");
+  out.line("rayo:replays_total", model, static_cast<double>(router.moves()));
 }
 
 std::string label_value(std::string_view text) {

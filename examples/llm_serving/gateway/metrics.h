@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -13,12 +14,26 @@
 
 namespace serving::gateway {
 
+// Prometheus' text form: the lines of a family stand together under one head, whatever the number of models.
+class MetricsText {
+ public:
+  // What follows is of this family.
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  void line(std::string_view name, const std::string& labels, double value);
+  std::string text() const;
+
+ private:
+  std::vector<std::string> families_;
+  std::map<std::string, size_t, std::less<>> places_;
+  size_t current_ = 0;
+};
+
 class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
   void observe(double value);
   // The lines of NAME_bucket, NAME_sum and NAME_count.
-  void append(std::string& out, std::string_view name, const std::string& labels) const;
+  void append(MetricsText& out, std::string_view name, const std::string& labels) const;
 
  private:
   std::span<const double> bounds_;
@@ -46,11 +61,11 @@ class ModelMetrics {
   void refused(int status) { ++refusals_[status]; }
 
   // Everything about this model; `replicas` for gauges and for what the engines count.
-  void append(std::string& out, const Router& router) const;
+  void append(MetricsText& out, const Router& router) const;
 
  private:
-  void append_gauges(std::string& out, const Router& router) const;
-  void append_counters(std::string& out, const Router& router) const;
+  void append_gauges(MetricsText& out, const Router& router) const;
+  void append_counters(MetricsText& out, const Router& router) const;
 
   std::string model_;
   static const std::vector<double> kFirstToken, kGap, kWhole, kTokens, kChoices;

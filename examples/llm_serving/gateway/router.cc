@@ -63,6 +63,7 @@ Actions Router::answered(ReplicaId id, const EngineStatus& status, Instant now) 
   const bool ready = status.state == "ready";
   replica.state = ready ? ReplicaState::kReady : ReplicaState::kLoading;
   if (ready) {
+    was_ready_ = true;
     if (status.waiting == 0) replica.full = false;
     replica.prefixes.resize(std::max<size_t>(1024, static_cast<size_t>(std::max(0, status.kv_tokens)) / kBlockTokens));
     place_waiting(now, out);

@@ -86,6 +86,7 @@ class Router {
   // Whose event this is; empty for what nobody waits for any more.
   std::optional<Ticket> ticket_of(Attempt attempt) const;
   bool ready() const;  // some replica answers
+  bool was_ready() const { return was_ready_; }
   bool draining() const { return closed_; }
   void close() { closed_ = true; }  // nothing new; what was accepted goes on
   size_t waiting() const;           // accepted, and without a replica
@@ -133,6 +134,7 @@ class Router {
   uint64_t sent_ = 0;
   uint64_t moves_ = 0;
   bool closed_ = false;
+  bool was_ready_ = false;
 };
 
 }  // namespace serving::gateway

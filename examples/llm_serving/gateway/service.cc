@@ -52,10 +52,18 @@ const std::vector<Service::Route> Service::kRoutes = {
     {http::verb::post, "/detokenize", &Service::detokenize},
 };
 
-Model& Service::add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link) {
+std::shared_ptr<Model> Service::add_model(const std::string& name, std::shared_ptr<const Language> language,
+                                          EngineLink& link) {
   auto& place = models_[name];
-  place = std::make_unique<Model>(name, std::move(language), link, static_cast<int64_t>(std::time(nullptr)));
-  return *place;
+  place = std::make_shared<Model>(name, std::move(language), link, static_cast<int64_t>(std::time(nullptr)));
+  return place;
+}
+
+void Service::retire_model(const std::string& name) {
+  auto node = models_.extract(name);
+  if (node.empty()) return;
+  node.mapped()->dispatcher.close();
+  retired_.insert(std::move(node));
 }
 
 void Service::handle(Exchange& exchange) {
@@ -67,7 +75,9 @@ void Service::handle(Exchange& exchange) {
 }
 
 void Service::tick(Instant now) {
-  for (const auto& [name, model] : models_) model->dispatcher.tick(now);
+  for (const auto* models : {&models_, &retired_}) {
+    for (const auto& [name, model] : *models) model->dispatcher.tick(now);
+  }
 }
 
 void Service::close() {
@@ -76,16 +86,20 @@ void Service::close() {
 
 size_t Service::flights() const {
   size_t count = 0;
-  for (const auto& [name, model] : models_) count += model->dispatcher.flights();
+  for (const auto* models : {&models_, &retired_}) {
+    for (const auto& [name, model] : *models) count += model->dispatcher.flights();
+  }
   return count;
 }
 
 bool Service::ready() const {
-  if (models_.empty()) return false;
+  bool some = false;
   for (const auto& [name, model] : models_) {
-    if (!model->dispatcher.router().ready()) return false;
+    const Router& router = model->dispatcher.router();
+    if (router.was_ready() && !router.ready()) return false;
+    some = some || router.ready();
   }
-  return true;
+  return some;
 }
 
 // False where the answer is given already.
@@ -137,7 +151,6 @@ void Service::route(Exchange& exchange) {
 
 void Service::health(Exchange& exchange) { exchange.respond(200, kJson, R"({"status":"ok"})"); }
 
-// A replica answers: only then.
 void Service::readiness(Exchange& exchange) {
   json::object models;
   for (const auto& [name, model] : models_) {
@@ -168,23 +181,23 @@ void Service::list_models(Exchange& exchange) {
 }
 
 void Service::one_model(Exchange& exchange, std::string_view name) {
-  exchange.respond(200, kJson, to_json(describe(model(std::string(name)))));
+  exchange.respond(200, kJson, to_json(describe(*model(std::string(name)))));
 }
 
 void Service::metrics(Exchange& exchange) {
-  std::string text;
-  for (const auto& [name, model] : models_) model->dispatcher.metrics().append(text, model->dispatcher.router());
-  exchange.respond(200, "text/plain; version=0.0.4; charset=utf-8", text);
+  MetricsText out;
+  for (const auto& [name, model] : models_) model->dispatcher.metrics().append(out, model->dispatcher.router());
+  exchange.respond(200, "text/plain; version=0.0.4; charset=utf-8", out.text());
 }
 
-Model& Service::model(const std::string& name) {
+std::shared_ptr<Model> Service::model(const std::string& name) {
   const auto found = models_.find(name);
   if (found == models_.end()) throw model_not_found(name.substr(0, 200));
-  return *found->second;
+  return found->second;
 }
 
-Model& Service::model_or_only(const std::string& name) {
-  if (name.empty() && models_.size() == 1) return *models_.begin()->second;
+std::shared_ptr<Model> Service::model_or_only(const std::string& name) {
+  if (name.empty() && models_.size() == 1) return models_.begin()->second;
   if (name.empty()) throw bad_request("Missing required parameter: 'model'.", "model", "missing_required_parameter");
   return model(name);
 }

@@ -1,7 +1,7 @@
 // OpenAI's API over HTTP: finds the handler, checks who asks, and answers errors in one place.
 //
 //   Service service(options);
-//   Model& model = service.add_model("smollm2", language, link);
+//   std::shared_ptr<Model> model = service.add_model("smollm2", language, link);
 //   HttpServer server(io, service, {.port = 8000});
 //
 // One owner: the io thread. Templates and tokens are computed on one thread of its own.
@@ -40,14 +40,18 @@ class Service : public HttpHandler {
       : options_(std::move(options)), access_(options_.loopback, options_.api_keys) {}
   ~Service() override { workbench_.join(); }
 
-  Model& add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
+  std::shared_ptr<Model> add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
+  // From now on it is unknown to clients; what runs goes on. Its name may be used again after remove_model().
+  void retire_model(const std::string& name);
+  // Of a retired one without flights: its link is not used any more.
+  void remove_model(const std::string& name) { retired_.erase(name); }
   void handle(Exchange& exchange) override;
   void tick(Instant now);
   // Nothing new is taken; what runs goes on.
   void close();
   size_t flights() const;
+  // Some model answers, and so does each that did before: one that is added takes nothing from the others.
   bool ready() const;
-  const std::map<std::string, std::unique_ptr<Model>>& models() const { return models_; }
 
  private:
   struct Route;
@@ -66,14 +70,16 @@ class Service : public HttpHandler {
   void tokenize(Exchange& exchange);
   void detokenize(Exchange& exchange);
 
-  Model& model(const std::string& name);
-  Model& model_or_only(const std::string& name);
+  // A handler keeps what it gets: the model may be retired while it waits.
+  std::shared_ptr<Model> model(const std::string& name);
+  std::shared_ptr<Model> model_or_only(const std::string& name);
   boost::json::object describe(const Model& model) const;
   std::vector<Token> tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special);
 
   ServiceOptions options_;
   Access access_;
-  std::map<std::string, std::unique_ptr<Model>> models_;
+  std::map<std::string, std::shared_ptr<Model>> models_;
+  std::map<std::string, std::shared_ptr<Model>> retired_;
   boost::asio::thread_pool workbench_{1};
 };
 

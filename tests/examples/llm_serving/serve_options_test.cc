@@ -43,6 +43,9 @@ TEST(ServeOptions, ReadsItsFlags) {
   EXPECT_FALSE(taken({"m.gguf"}).replicas);
   EXPECT_FALSE(taken({"m.gguf", "--replicas", "auto"}).replicas);
   EXPECT_EQ(taken({"scale", "2", "--port", "9"}).replicas, 2);
+  EXPECT_EQ(taken({"scale", "2", "--name", "n"}).name, "n");
+  EXPECT_EQ(taken({"m.gguf"}).step_timeout, 30);
+  EXPECT_EQ(taken({"m.gguf", "--step-timeout", "5"}).step_timeout, 5);
   EXPECT_EQ(taken({"stop"}).verb, ServeOptions::Verb::kStop);
   EXPECT_EQ(taken({"status", "--json"}).json, true);
 }

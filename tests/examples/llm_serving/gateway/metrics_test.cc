@@ -18,8 +18,9 @@ TEST(Metrics, HaveVllmsNamesBucketsAndLabels) {
       {.finish_reason = "stop", .prompt_tokens = 12, .output_tokens = 3, .to_first_token = 0.03, .whole = 0.43});
   metrics.token_gap(0.2);
   metrics.refused(429);
-  std::string text;
-  metrics.append(text, router);
+  MetricsText out;
+  metrics.append(out, router);
+  const std::string text = out.text();
   EXPECT_THAT(text, HasSubstr("# TYPE vllm:time_to_first_token_seconds histogram\n"));
   EXPECT_THAT(text,
               HasSubstr("vllm:time_to_first_token_seconds_bucket{model_name=\"m\\\"1\",engine=\"0\",le=\"0.02\"} 0\n"));
@@ -37,6 +38,20 @@ TEST(Metrics, HaveVllmsNamesBucketsAndLabels) {
   EXPECT_THAT(text,
               HasSubstr("vllm:request_success_total{model_name=\"m\\\"1\",engine=\"0\",finished_reason=\"stop\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("rayo:requests_refused_total{model_name=\"m\\\"1\",status=\"429\"} 1\n"));
+}
+
+TEST(Metrics, OfSeveralModelsStandUnderOneHead) {
+  Router router;
+  router.add(1, 8, {});
+  ModelMetrics first("a"), second("b");
+  MetricsText out;
+  first.append(out, router);
+  second.append(out, router);
+  const std::string text = out.text();
+  const std::string head = "# TYPE vllm:num_requests_running gauge\n";
+  EXPECT_EQ(text.find(head), text.rfind(head)) << "Prometheus refuses a name's second TYPE line";
+  EXPECT_THAT(text, HasSubstr(head + "vllm:num_requests_running{model_name=\"a\",engine=\"1\"} 0\n" +
+                              "vllm:num_requests_running{model_name=\"b\",engine=\"1\"} 0\n"));
 }
 
 }  // namespace

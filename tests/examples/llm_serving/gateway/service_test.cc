@@ -124,7 +124,7 @@ class ServiceTest : public testing::Test {
              milliseconds pace = milliseconds(2)) {
     engines_ = std::make_unique<FakeEngines>(io_, pace);
     service_ = std::make_unique<Service>(std::move(options));
-    model_ = &service_->add_model("m", std::make_shared<ByteLanguage>(), *engines_);
+    model_ = service_->add_model("m", std::make_shared<ByteLanguage>(), *engines_);
     engines_->attach(model_->dispatcher);
     server_ = std::make_unique<HttpServer>(io_, *service_,
                                            HttpOptions{.most_connections = most_connections, .limits = limits});
@@ -167,7 +167,7 @@ class ServiceTest : public testing::Test {
   asio::io_context io_;
   std::unique_ptr<FakeEngines> engines_;
   std::unique_ptr<Service> service_;
-  Model* model_ = nullptr;
+  std::shared_ptr<Model> model_;
   std::unique_ptr<HttpServer> server_;
   std::thread thread_;
 };
@@ -429,6 +429,35 @@ TEST_F(ServiceTest, ClosingFinishesWhatRuns) {
   on_io([this] { service_->close(); });
   EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1))).status, 503);
   EXPECT_EQ(client.answer().value().at("usage").at("completion_tokens").as_int64(), 100);
+}
+
+TEST_F(ServiceTest, AModelThatIsAddedTakesNothingFromTheOthers) {
+  start();
+  replicas(1);
+  EXPECT_EQ(ask(get("/ready")).status, 200);
+  on_io([this] { service_->add_model("loading", std::make_shared<ByteLanguage>(), *engines_); });
+  EXPECT_EQ(ask(get("/ready")).status, 200) << "a balancer would send nobody any more";
+  EXPECT_EQ(ask(get("/v1/models")).value().at("data").as_array().size(), 2u);
+  EXPECT_EQ(
+      ask(post("/v1/chat/completions", R"({"model":"loading","messages":[{"role":"user","content":"Hi"}]})")).status,
+      503);
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1))).status, 200);
+  EXPECT_EQ(ask(post("/tokenize", R"({"prompt":"Hi"})")).status, 400) << "whose tokens?";
+}
+
+TEST_F(ServiceTest, ARetiredModelFinishesWhatRunsAndIsUnknown) {
+  start();
+  replicas(1);
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Hi", 100)));
+  wait_for([this] { return engines_->working().has_value(); }, "the engine works");
+  on_io([this] { service_->retire_model("m"); });
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1))).status, 404);
+  EXPECT_EQ(ask(get("/v1/models")).value().at("data").as_array().size(), 0u);
+  EXPECT_EQ(on_io([this] { return service_->flights(); }), 1u);
+  EXPECT_EQ(client.answer().value().at("usage").at("completion_tokens").as_int64(), 100);
+  wait_for([this] { return service_->flights() == 0; }, "its client has everything");
+  on_io([this] { service_->remove_model("m"); });
 }
 
 }  // namespace
