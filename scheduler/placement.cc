@@ -150,6 +150,11 @@ std::optional<NodeId> place(const Demand& demand, const ClusterView& view, const
   return best.node ? std::optional(best.node->id) : std::nullopt;
 }
 
+bool chosen_if_preferred(const Demand& demand, const ViewNode& node) {
+  const bool free_to_choose = !demand.spread && (!demand.node || demand.node == node.id);
+  return free_to_choose && eligible(demand, node, {}) && fill(demand, node) <= kPackUntil;
+}
+
 bool could_ever_hold(const Demand& demand, const ClusterView& view) {
   return std::ranges::any_of(view.nodes(), [&](const ViewNode& node) {
     bool living = node.state == NodeState::kAlive || node.state == NodeState::kSuspect;

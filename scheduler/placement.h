@@ -30,6 +30,9 @@ constexpr double kPackUntil = 0.5;  // share of a node's resource in use
 
 std::optional<NodeId> place(const Demand& demand, const ClusterView& view, const PlaceHints& hints);
 
+// Whether place() would choose this node as the preferred one whatever the others hold, so that nobody needs to look.
+bool chosen_if_preferred(const Demand& demand, const ViewNode& node);
+
 // Could any living node (suspect ones count, draining ones do not) hold it if nothing else ran there?
 bool could_ever_hold(const Demand& demand, const ClusterView& view);
 

@@ -161,7 +161,7 @@ void ActorDirectory::admit(ActorId id, ActorChanges& changes) {
   if (!actor || actor->committed) return;
   actor->committed = true;
   changes.changed.push_back(id);
-  if (!actor->dead()) changes.place.push_back({id});
+  if (!actor->dead() && !actor->on_node()) changes.place.push_back({id});
 }
 
 void ActorDirectory::abandon(ActorId id) {

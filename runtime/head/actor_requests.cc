@@ -23,20 +23,23 @@ proto::RelayReply unknown(ActorId id) {
 
 }  // namespace
 
-ActorDirectory::Created ActorRequests::create(NodeId node, const proto::CreateActor& request, Outcome& out,
-                                              const proto::JobEvent* own_job) {
-  auto job = rpc::from_proto<JobId>(request.spec().job());
-  auto id = rpc::from_proto<ActorId>(request.spec().actor());
+ActorDirectory::Created ActorRequests::create(NodeId node, const proto::RelayRequest& request, Outcome& out) {
+  const proto::ActorSpec& spec = request.create_actor().spec();
+  auto job = rpc::from_proto<JobId>(spec.job());
+  auto id = rpc::from_proto<ActorId>(spec.actor());
   if (state_.jobs.ended(job) && !state_.actors.find(id)) {
     return {Creation::kRefused, id, failure(proto::CANCELLED, "its job has ended")};
   }
-  const bool owns = own_job && rpc::from_proto<JobId>(own_job->job()) == job && job == rpc::own_job_of(id);
-  if (request.spec().detached() && !owns)
+  const bool owns =
+      request.has_own_job() && rpc::from_proto<JobId>(request.own_job().job()) == job && job == rpc::own_job_of(id);
+  if (spec.detached() && !owns)
     return {Creation::kRefused, id, failure(proto::INVALID, "a detached actor without a job of its own")};
   ActorChanges changes;
-  auto created = state_.actors.create(request, node, state_.now_us(), changes);
-  if (own_job && created.outcome == Creation::kNew) state_.jobs.apply({}, *own_job, state_.now_us(), out.persist);
+  auto created = state_.actors.create(request.create_actor(), node, state_.now_us(), changes);
+  const bool fresh = created.outcome == Creation::kNew;
+  if (fresh && owns) state_.jobs.apply({}, request.own_job(), state_.now_us(), out.persist);
   placer_.settle(std::move(changes), out);
+  if (fresh && request.started()) placer_.adopt(id, node, out);
   return created;
 }
 
@@ -44,6 +47,10 @@ void ActorRequests::abandon(ActorId id) {
   const auto* actor = state_.actors.find(id);
   if (actor && actor->spec.detached()) state_.jobs.abandon(rpc::from_proto<JobId>(actor->spec.job()));
   state_.actors.abandon(id);
+  ActorChanges gone;
+  gone.changed.push_back(id);
+  Outcome none;  // where it began by itself, its node hears of it in the answer
+  placer_.settle(std::move(gone), none);
 }
 
 void ActorRequests::admit(ActorId id, Outcome& out) {

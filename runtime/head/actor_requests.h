@@ -14,9 +14,8 @@ class ActorRequests {
 
   // On kNew: write `out`, then admit() or abandon(). On kBeingWritten: wait for the writes before this one and ask
   // again.
-  // `own_job`: of a detached actor.
-  ActorDirectory::Created create(NodeId node, const proto::CreateActor& request, Outcome& out,
-                                 const proto::JobEvent* own_job = nullptr);
+  // `request`: of `node`, with create_actor.
+  ActorDirectory::Created create(NodeId node, const proto::RelayRequest& request, Outcome& out);
   void admit(ActorId id, Outcome& out);
   void abandon(ActorId id);
 

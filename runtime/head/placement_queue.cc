@@ -7,11 +7,15 @@
 
 namespace rayo::head {
 
-uint64_t PlacementQueue::add(Waiting item, base::TimePoint now) {
+Waiting PlacementQueue::numbered(Waiting item, base::TimePoint now) {
   item.ticket = next_ticket_++;
   item.since = now;
   item.shape = scheduler::shape_key(item.demand);
-  items_.push_back(std::move(item));
+  return item;
+}
+
+uint64_t PlacementQueue::add(Waiting item, base::TimePoint now) {
+  items_.push_back(numbered(std::move(item), now));
   return items_.back().ticket;
 }
 

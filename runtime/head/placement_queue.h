@@ -47,6 +47,7 @@ struct Placed {
 class PlacementQueue {
  public:
   // Sets ticket, shape and since. The order of tickets is the order of waiting.
+  Waiting numbered(Waiting item, base::TimePoint now);
   uint64_t add(Waiting item, base::TimePoint now);
   // Back in its old place; `refused_by` is left out for a while.
   void put_back(Waiting item, NodeId refused_by, std::vector<proto::Reason> reasons, base::TimePoint now);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
+#include "runtime/rpc/actor_lease.h"
 #include "runtime/rpc/proto_demand.h"
 
 namespace rayo::head {
@@ -9,9 +10,6 @@ namespace rayo::head {
 using base::cat;
 
 namespace {
-
-// One lease for each incarnation of an actor: a repeated StartActor names the same.
-LeaseId lease_of(ActorId actor, uint32_t incarnation) { return {actor.high, actor.low + incarnation}; }
 
 std::string wanted_text(const scheduler::Demand& demand) {
   auto text = scheduler::needed(demand).text();
@@ -72,16 +70,25 @@ void Placer::enqueue(const ToPlace& wanted) {
     state_.starting.erase(placed);
     return;
   }
-  const auto& spec = state_.actors.find(wanted.actor)->spec;
+  state_.queue.add(wish_of(wanted.actor, wanted.wait), now);
+}
+
+Waiting Placer::wish_of(ActorId id, base::Duration wait) const {
+  const auto& spec = state_.actors.find(id)->spec;
   const auto* job = state_.jobs.find(rpc::from_proto<JobId>(spec.job()));
-  Waiting item{.actor = wanted.actor,
-               .job = rpc::from_proto<JobId>(spec.job()),
-               .message = spec.demand(),
-               .demand = rpc::from_proto(spec.demand()),
-               .what = spec.class_name(),
-               .prefer = job ? rpc::from_proto<NodeId>(job->node()) : NodeId{},
-               .not_before = base::deadline_after(now, wanted.wait)};
-  state_.queue.add(std::move(item), now);
+  return {.actor = id,
+          .job = rpc::from_proto<JobId>(spec.job()),
+          .message = spec.demand(),
+          .demand = rpc::from_proto(spec.demand()),
+          .what = spec.class_name(),
+          .prefer = job ? rpc::from_proto<NodeId>(job->node()) : NodeId{},
+          .not_before = base::deadline_after(state_.now(), wait)};
+}
+
+void Placer::adopt(ActorId id, NodeId node, Outcome& out) {
+  Placed placed{state_.queue.numbered(wish_of(id, {}), state_.now()), node, {}};
+  state_.nodes.weigh(id, node, scheduler::soft_load(placed.item.demand));
+  begin(std::move(placed), out);
 }
 
 void Placer::tell_death(ActorId id) {
@@ -109,14 +116,18 @@ void Placer::send_start(const Placed& placed, Outcome& out) {
   auto* start = down.mutable_start_actor();
   *start->mutable_spec() = actor->spec;
   start->set_incarnation(actor->info.incarnation());
-  rpc::to_proto(lease_of(placed.item.actor, actor->info.incarnation()), start->mutable_lease());
+  rpc::to_proto(rpc::lease_of(placed.item.actor, actor->info.incarnation()), start->mutable_lease());
 }
 
 void Placer::place_actor(Placed placed, Outcome& out) {
+  send_start(placed, out);
+  begin(std::move(placed), out);
+}
+
+void Placer::begin(Placed placed, Outcome& out) {
   auto id = placed.item.actor;
   ActorChanges changes;
   state_.actors.start(id, placed.node, state_.now_us(), changes);
-  send_start(placed, out);
   state_.starting.insert_or_assign(id, std::move(placed));
   settle(std::move(changes), out);
 }

@@ -13,6 +13,8 @@ class Placer {
 
   // Does what an act on the directory led to.
   void settle(ActorChanges changes, Outcome& out);
+  // A new actor began on that node by itself.
+  void adopt(ActorId id, NodeId node, Outcome& out);
   // Starts and grants everything that fits now.
   void pump(Outcome& out);
   // Time has passed: notices, Unschedulable, requests that nobody asks again for; then pump().
@@ -33,7 +35,9 @@ class Placer {
   void tell_death(ActorId id);
   void tell_watchers(ActorId id, Outcome& out);
   void send_start(const Placed& placed, Outcome& out);
+  Waiting wish_of(ActorId id, base::Duration wait) const;
   void place_actor(Placed placed, Outcome& out);
+  void begin(Placed placed, Outcome& out);
   void send_grant(Placed placed, Outcome& out);
   void give_up(const Waiting& item, Outcome& out);
   void notify(const Waiting& item, Outcome& out);

@@ -25,7 +25,7 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
   auto node = rpc::from_proto<NodeId>(request.node());
   switch (request.message_case()) {
     case proto::RelayRequest::kCreateActor:
-      return create(node, request.create_actor(), request.has_own_job() ? &request.own_job() : nullptr);
+      return create(node, request);
     case proto::RelayRequest::kWatchActor:
       return core_.actors.watch(node, request.watch_actor());
     case proto::RelayRequest::kUnwatchActor:
@@ -51,10 +51,10 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
 }
 
 // Who creates an actor watches it from then on.
-proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request, const proto::JobEvent* own_job) {
+proto::RelayReply Relay::create(NodeId node, const proto::RelayRequest& request) {
   for (;;) {
     Outcome out;
-    auto created = core_.actors.create(node, request, out, own_job);
+    auto created = core_.actors.create(node, request, out);
     switch (created.outcome) {
       case Creation::kRefused:
         return failed_reply(std::move(created.failure));
@@ -75,7 +75,8 @@ proto::RelayReply Relay::create(NodeId node, const proto::CreateActor& request, 
     if (auto written = core_.line.commit(std::move(out), place); !written.ok()) {
       core_.actors.abandon(created.actor);
       return failed_reply(
-          failure(proto::UNAVAILABLE, base::within(written, cat(actor_text(request.spec()), " is not created"))));
+          failure(proto::UNAVAILABLE,
+                  base::within(written, cat(actor_text(request.create_actor().spec()), " is not created"))));
     }
     return core_.actors.info(created.actor);
   }

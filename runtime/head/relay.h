@@ -12,7 +12,7 @@ class Relay {
   proto::RelayReply answer(const proto::RelayRequest& request);
 
  private:
-  proto::RelayReply create(NodeId node, const proto::CreateActor& request, const proto::JobEvent* own_job);
+  proto::RelayReply create(NodeId node, const proto::RelayRequest& request);
   proto::RelayReply kill(const proto::KillActor& request);
   proto::RelayReply key_value(const proto::KeyValue& request);
   proto::RelayReply list_nodes() const;

@@ -41,6 +41,7 @@ class ActorCache {
   // True: the first handle on this node / the last one went.
   bool hold(ActorId actor, ProcessId process);
   bool drop(ActorId actor, ProcessId process);
+  bool holds(ActorId actor) const { return holders_.contains(actor); }
   std::vector<ActorId> held() const;
 
   struct Left {

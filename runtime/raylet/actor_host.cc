@@ -52,6 +52,8 @@ void ActorHost::start(const proto::StartActor& request) {
   info.set_max_call_retries(request.spec().max_call_retries());
   info.set_detached(request.spec().detached());
   hosted->lease = rpc::from_proto<LeaseId>(request.lease());
+  hosted->soft_load = scheduler::soft_load(rpc::from_proto(request.spec().demand()));
+  soft_load_ += hosted->soft_load;
   actors_[actor] = std::move(hosted);
   tasks_.spawn("start actor", [this, actor, request] { run(actor, request); });
 }
@@ -102,7 +104,7 @@ bool ActorHost::reserve(Hosted& hosted, const proto::StartActor& request) {
     rpc::to_proto(reason, hosted.info.add_reasons());
   }
   tell(hosted, proto::PENDING);
-  actors_.erase(rpc::from_proto<ActorId>(request.spec().actor()));
+  forget(rpc::from_proto<ActorId>(request.spec().actor()));
   return false;
 }
 
@@ -225,6 +227,7 @@ void ActorHost::tell(Hosted& hosted, proto::ActorState state) {
 void ActorHost::forget(ActorId actor) {
   auto node = actors_.extract(actor);
   if (node.empty()) return;
+  soft_load_ -= node.mapped()->soft_load;
   node.mapped()->constructed.set({});
   tasks_.spawn("forget actor", [hosted = std::move(node.mapped())] { base::yield_fiber(); });
 }

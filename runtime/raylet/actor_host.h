@@ -37,11 +37,14 @@ class ActorHost {
 
   // For Register: what runs or starts here.
   std::vector<proto::ActorInfo> running() const;
+  // What they weigh beyond what they hold (scheduler::soft_load), as the head reckons it.
+  const scheduler::Resources& soft_load() const { return soft_load_; }
 
  private:
   struct Hosted {
     proto::ActorInfo info;
     LeaseId lease;
+    scheduler::Resources soft_load;
     ProcessId worker;
     base::OneShot<proto::ActorStarted> constructed;
     proto::DeathRecord why;  // set by end(): overrides what the status says
@@ -64,6 +67,7 @@ class ActorHost {
   Tell tell_;
   OnHosted on_hosted_;
   std::map<ActorId, std::unique_ptr<Hosted>> actors_;
+  scheduler::Resources soft_load_;
   base::TaskGroup tasks_;
 };
 

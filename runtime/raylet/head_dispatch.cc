@@ -110,9 +110,7 @@ void HeadDispatch::tell_actor(const proto::ActorInfo& info) {
   } else if (info.state() == proto::ALIVE) {
     parts_.requests.learn(info, ActorCache::Source::kHere);
   }
-  proto::NodeUp up;
-  *up.mutable_actor() = info;
-  parts_.head.send(std::move(up));
+  parts_.requests.report(info);
 }
 
 }  // namespace rayo::raylet

@@ -68,10 +68,11 @@ void HeadRequests::answer(ProcessId from, const Question& question) {
   reply(from, question, relay(from, question));
 }
 
-base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Question& question) {
+base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Question& question, bool started) {
   LocalProcess* process = processes_.find(from);
   if (!process) return base::failed(absl::StatusCode::kCancelled, "the process has ended");
   proto::RelayRequest request = relay_request(*process, processes_.node(), question.message);
+  request.set_started(started);
   if (request.has_create_actor() && request.create_actor().spec().detached())
     return create_detached(process->job, std::move(request), question.deadline);
   return head_.relay(request, question.deadline);
@@ -100,13 +101,48 @@ base::StatusOr<proto::RelayReply> HeadRequests::create_detached(JobId creators, 
 // Who creates an actor watches it, here and at the head: no second question to the head, and the news of its start,
 // which may overtake the answer, finds its way.
 void HeadRequests::create(ProcessId from, const Question& question) {
-  auto actor = rpc::from_proto<ActorId>(question.message.create_actor().spec().actor());
+  const proto::ActorSpec& spec = question.message.create_actor().spec();
+  auto actor = rpc::from_proto<ActorId>(spec.actor());
   cache_.watch(actor, from);
-  auto asked = relay(from, question);
+  const bool started = start_here(from, spec);
+  auto asked = relay(from, question, started);
   bool created = asked.ok() && asked->has_actor() && rpc::from_proto<ActorId>(asked->actor().actor()) == actor;
-  if (created && !cache_.find(actor)) cache_.update(asked->actor(), ActorCache::Source::kHead);
+  if (started) begun(actor, created ? nullptr : &asked);
+  if (created) {
+    // What this node has told of it meanwhile may be newer than the answer, or older: it may be dead by now.
+    learn_from_answer(from, asked->actor(), ActorCache::Source::kHere);
+    if (const auto* known = cache_.find(actor)) *asked->mutable_actor() = *known;
+  }
   if (!created && cache_.unwatch(actor, from)) tell_unwatched(actor);
   reply(from, question, asked);
+}
+
+bool HeadRequests::start_here(ProcessId from, proto::ActorSpec spec) {
+  const LocalProcess* process = processes_.find(from);
+  if (!process || !head_.attached() || !start_here_) return false;
+  rpc::to_proto(process->job, spec.mutable_job());
+  if (!start_here_(spec)) return false;
+  starts_.begin(rpc::from_proto<ActorId>(spec.actor()));
+  base::yield_fiber();  // its worker is told before the head
+  return true;
+}
+
+// The head has answered of an actor that runs here already; `refusal`: it did not take it.
+void HeadRequests::begun(ActorId actor, const base::StatusOr<proto::RelayReply>* refusal) {
+  auto held_back = starts_.end(actor);
+  if (refusal) return end_here_(actor, refusal->ok() ? (*refusal)->failure() : failure_of(refusal->status()));
+  for (auto& info : held_back) report(info);
+  if (cache_.holds(actor)) return;
+  proto::NodeUp up;  // its handles came and went meanwhile, and the head has counted its creator
+  *up.mutable_actor_handles()->add_dropped() = rpc::to_proto(actor);
+  head_.send(std::move(up));
+}
+
+void HeadRequests::report(const proto::ActorInfo& info) {
+  if (starts_.hold_back(info)) return;
+  proto::NodeUp up;
+  *up.mutable_actor() = info;
+  head_.send(std::move(up));
 }
 
 void HeadRequests::watch(ProcessId from, const Question& question) {
@@ -118,16 +154,16 @@ void HeadRequests::watch(ProcessId from, const Question& question) {
     return reply(from, question, known);
   }
   auto asked = relay(from, question);
-  // This one's answer is its reply; others who watch are pushed to.
-  if (asked.ok() && asked->has_actor()) {
-    for (ProcessId watcher : cache_.update(asked->actor(), ActorCache::Source::kHead)) {
-      if (watcher == from) continue;
-      proto::ToWorker message;
-      *message.mutable_actor() = asked->actor();
-      processes_.send(watcher, 0, message);
-    }
-  }
+  if (asked.ok() && asked->has_actor()) learn_from_answer(from, asked->actor(), ActorCache::Source::kHead);
   reply(from, question, asked);
+}
+
+// Who asked has the answer as its reply; others who watch are pushed to.
+void HeadRequests::learn_from_answer(ProcessId asker, const proto::ActorInfo& info, ActorCache::Source source) {
+  proto::ToWorker message;
+  *message.mutable_actor() = info;
+  for (ProcessId watcher : cache_.update(info, source))
+    if (watcher != asker) processes_.send(watcher, 0, message);
 }
 
 void HeadRequests::unwatch(ProcessId from, const Question& question) {

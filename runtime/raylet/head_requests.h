@@ -13,6 +13,7 @@
 #include "runtime/raylet/actor_cache.h"
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/jobs.h"
+#include "runtime/raylet/local_starts.h"
 #include "runtime/raylet/processes.h"
 
 namespace rayo::raylet {
@@ -27,6 +28,19 @@ class HeadRequests {
   void hold_actors(ProcessId from, const proto::HoldRefs& request);
   void process_gone(ProcessId process);
 
+  // Starts an actor on this node, where it may begin before the head has heard of it; false: it may not.
+  using StartHere = std::function<bool(const proto::ActorSpec&)>;
+  // Ends it: the head did not take it.
+  using EndHere = std::function<void(ActorId, const proto::Failure&)>;
+  void on_create(StartHere start, EndHere end) {
+    start_here_ = std::move(start);
+    end_here_ = std::move(end);
+  }
+
+  // To the head, of an actor that runs here; when it knows of it.
+  void report(const proto::ActorInfo& info);
+  // It runs here, and the head has not answered yet.
+  bool unknown_to_head(ActorId actor) const { return starts_.under_way(actor); }
   // News of an actor, from the head or from this node itself.
   void learn(const proto::ActorInfo& info, ActorCache::Source source);
   std::vector<ProcessId> watchers(ActorId actor) const { return cache_.watchers(actor); }
@@ -47,9 +61,12 @@ class HeadRequests {
   void answer_all(ProcessId from, Line& line);
   void answer(ProcessId from, const Question& question);
   void create(ProcessId from, const Question& question);
+  bool start_here(ProcessId from, proto::ActorSpec spec);
+  void begun(ActorId actor, const base::StatusOr<proto::RelayReply>* refusal);
   void watch(ProcessId from, const Question& question);
+  void learn_from_answer(ProcessId asker, const proto::ActorInfo& info, ActorCache::Source source);
   void unwatch(ProcessId from, const Question& question);
-  base::StatusOr<proto::RelayReply> relay(ProcessId from, const Question& question);
+  base::StatusOr<proto::RelayReply> relay(ProcessId from, const Question& question, bool started = false);
   base::StatusOr<proto::RelayReply> create_detached(JobId creators, proto::RelayRequest request,
                                                     base::TimePoint deadline);
   void reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply);
@@ -60,6 +77,9 @@ class HeadRequests {
   Jobs& jobs_;
   HeadLink& head_;
   ActorCache cache_;
+  LocalStarts starts_;
+  StartHere start_here_;
+  EndHere end_here_;
   std::map<ProcessId, std::unique_ptr<Line>> lines_;
   base::TaskGroup tasks_;
 };

@@ -18,6 +18,7 @@
 #include "runtime/raylet/raylet_services.h"
 #include "runtime/raylet/resource_report.h"
 #include "runtime/raylet/session_server.h"
+#include "runtime/rpc/actor_lease.h"
 #include "runtime/rpc/grpc/server.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -147,6 +148,8 @@ struct Node::State {
     actors.on_hosted([this](ActorId actor, ProcessId worker) {
       for (ProcessId watcher : requests.watchers(actor)) links.introduce(watcher, worker);
     });
+    requests.on_create([this](const proto::ActorSpec& spec) { return start_here(spec); },
+                       [this](ActorId actor, const proto::Failure& why) { end_here(actor, why); });
     starter.use_groups(groups);
     processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
       actors.process_gone(process, death);
@@ -164,6 +167,31 @@ struct Node::State {
     sweep_links = loop.every(kSweepLinks, [this] { links.sweep(); });
     processes.on_come([this] { reporter.changed(); });
     jobs.on_end([this](JobId job, const std::string&) { leases.job_gone(job); });
+  }
+
+  bool start_here(const proto::ActorSpec& spec) {
+    const scheduler::ViewNode here{.id = own.id,
+                                   .name = own.hostname,
+                                   .labels = {own.labels.begin(), own.labels.end()},
+                                   .machine = own.machine,
+                                   .capacity = table.ledger().capacity(),
+                                   .soft_load = actors.soft_load()};
+    if (!may_start_here(spec, jobs.find(rpc::from_proto<JobId>(spec.job())), here)) return false;
+    proto::StartActor start;
+    *start.mutable_spec() = spec;
+    start.set_incarnation(1);
+    rpc::to_proto(rpc::lease_of(rpc::from_proto<ActorId>(spec.actor()), 1), start.mutable_lease());
+    actors.start(start);
+    return true;
+  }
+
+  void end_here(ActorId actor, const proto::Failure& why) {
+    proto::EndActor end;
+    rpc::to_proto(actor, end.mutable_actor());
+    end.set_incarnation(1);
+    end.mutable_why()->set_kind(proto::START_FAILED);
+    end.mutable_why()->set_text(base::cat("the head did not take it: ", why.text()));
+    actors.end(end);
   }
 
   LeaseService::Outside lease_outside() {
@@ -232,7 +260,8 @@ struct Node::State {
     proto::Register message;
     *message.mutable_node() = own_info();
     message.set_incarnation(incarnation);
-    for (auto& actor : actors.running()) *message.add_actors() = std::move(actor);
+    for (auto& actor : actors.running())
+      if (!requests.unknown_to_head(rpc::from_proto<ActorId>(actor.actor()))) *message.add_actors() = std::move(actor);
     if (facts.epoch != 0) rpc::to_proto(facts.id, message.mutable_cluster());
     return message;
   }

@@ -40,7 +40,8 @@ TEST(ClusterLife, InvariantsHoldAfterEveryStep) {
   EXPECT_GE(faults, 5 * lives);
   // The rare paths were gone through.
   for (const char* probe : {"a raylet crashed", "a node was cut off", "an actor's process died", "a node left",
-                            "a job ended", "a creation refused by a full disk", "a node came back from the dead"}) {
+                            "a job ended", "a creation refused by a full disk", "a node came back from the dead",
+                            "an actor that began before it was written down"}) {
     EXPECT_TRUE(probes.contains(probe)) << probe;
   }
 }

@@ -57,20 +57,19 @@ void SimCluster::step() {
 }
 
 void SimCluster::create() {
-  proto::CreateActor request;
+  proto::RelayRequest request;
   ActorId id{random_(), actors_.size() + 1};
-  auto* spec = request.mutable_spec();
+  auto* spec = request.mutable_create_actor()->mutable_spec();
   rpc::to_proto(id, spec->mutable_actor());
   rpc::to_proto(jobs_[pick(jobs_.size())], spec->mutable_job());
   spec->set_namespace_("sim");
   if (pick(2)) spec->set_name(cat("name", pick(6)));
-  request.set_get_if_exists(!spec->name().empty() && pick(2));
+  request.mutable_create_actor()->set_get_if_exists(!spec->name().empty() && pick(2));
   spec->set_max_restarts(static_cast<int>(pick(3)));
-  proto::JobEvent own_job;
   if (!spec->name().empty() && pick(3) == 0) {
     spec->set_detached(true);
-    rpc::to_proto(rpc::own_job_of(id), own_job.mutable_job());
-    *spec->mutable_job() = own_job.job();
+    rpc::to_proto(rpc::own_job_of(id), request.mutable_own_job()->mutable_job());
+    *spec->mutable_job() = request.own_job().job();
   }
   auto* demand = spec->mutable_demand();
   base::Resources resources{{"cpu", Amount::of(0.5 * static_cast<double>(pick(4)))}};
@@ -79,11 +78,13 @@ void SimCluster::create() {
   *demand->mutable_resources() = rpc::to_proto(resources);
   if (pick(2)) *demand->mutable_to_place() = rpc::to_proto(base::Resources{{"cpu", Amount::of(1)}});
   demand->set_schedule_timeout_ms(3000);
-  auto node = nodes_[pick(nodes_.size())].id();
+  SimNode& creator = nodes_[pick(nodes_.size())];
+  auto node = creator.id();
   if (!state_.nodes.find(node)) return;  // the request comes through an attached raylet
+  request.set_started(spec->name().empty() && pick(2) == 0);
   for (int twice = 0; twice < 2; ++twice) {
     Outcome out;
-    auto created = requests_.create(node, request, out, spec->detached() ? &own_job : nullptr);
+    auto created = requests_.create(node, request, out);
     if (created.outcome != head::ActorDirectory::Creation::kNew) {
       finish(std::move(out));
       return;
@@ -94,6 +95,10 @@ void SimCluster::create() {
       return;
     }
     actors_.push_back(id);
+    if (request.started()) {
+      probes_.insert("an actor that began before it was written down");
+      creator.start_here(*spec);
+    }
     Outcome admitted;
     requests_.admit(id, admitted);
     requests_.admit(id, admitted);

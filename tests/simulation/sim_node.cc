@@ -1,5 +1,6 @@
 #include "tests/simulation/sim_node.h"
 
+#include "runtime/rpc/actor_lease.h"
 #include "runtime/rpc/proto_demand.h"
 
 namespace rayo::simulation {
@@ -81,6 +82,15 @@ void SimNode::handle_one() {
   if (down.has_end_actor()) end_actor(down.end_actor());
   if (down.has_grant()) grant(down);
   if (down.has_end_lease()) end_lease(rpc::from_proto<LeaseId>(down.end_lease().lease()));
+}
+
+void SimNode::start_here(const proto::ActorSpec& spec) {
+  proto::NodeDown down;
+  *down.mutable_start_actor()->mutable_spec() = spec;
+  down.mutable_start_actor()->set_incarnation(1);
+  auto lease = rpc::lease_of(rpc::from_proto<ActorId>(spec.actor()), 1);
+  rpc::to_proto(lease, down.mutable_start_actor()->mutable_lease());
+  start_actor(down);
 }
 
 void SimNode::start_actor(const proto::NodeDown& down) {

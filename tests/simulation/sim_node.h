@@ -32,8 +32,9 @@ class SimNode {
   // ---- behaviour ----
   proto::Register register_message() const;
   void attached() { connected_ = true; }
-  void handle_one();               // of the inbox
-  void construct_one(bool fails);  // an actor that is starting is alive, or its constructor threw
+  void handle_one();                              // of the inbox
+  void start_here(const proto::ActorSpec& spec);  // its creator's node, before the head has written it down
+  void construct_one(bool fails);                 // an actor that is starting is alive, or its constructor threw
   void report_if_changed();
   void end_lease(LeaseId lease);
   void expire_leases();  // nobody used them for a while: the raylet's own rule

@@ -49,17 +49,22 @@ struct ClusterEvents : ::testing::Test {
     nodes.message(id(on), up, out);
   }
   ActorId create(uint64_t n, Resources resources, int64_t timeout_ms = 60'000, const std::string& name = "") {
-    proto::CreateActor request;
-    auto* spec = request.mutable_spec();
-    rpc::to_proto(ActorId{n, n}, spec->mutable_actor());
-    rpc::to_proto(kJob, spec->mutable_job());
-    spec->set_class_name("Counter");
+    auto request = to_create({n, n});
+    auto* spec = request.mutable_create_actor()->mutable_spec();
     spec->set_name(name);
     *spec->mutable_demand()->mutable_resources() = rpc::to_proto(resources);
     spec->mutable_demand()->set_schedule_timeout_ms(timeout_ms);
     EXPECT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
     actors.admit({n, n}, out);
     return {n, n};
+  }
+  static proto::RelayRequest to_create(ActorId actor, JobId job = kJob) {
+    proto::RelayRequest request;
+    auto* spec = request.mutable_create_actor()->mutable_spec();
+    rpc::to_proto(actor, spec->mutable_actor());
+    rpc::to_proto(job, spec->mutable_job());
+    spec->set_class_name("Counter");
+    return request;
   }
   proto::ActorState state_of(ActorId actor) { return state.actors.find(actor)->info.state(); }
   void say(uint64_t from, ActorId actor, proto::ActorState said) {
@@ -96,32 +101,25 @@ TEST_F(ClusterEvents, ADetachedActorLivesInAJobOfItsOwnThatEndsWithIt) {
   attach(1, {{"cpu", Amount::of(4)}});
   start_job(1);
   const JobId own = rpc::own_job_of({1, 1});
-  proto::CreateActor request;
-  auto* spec = request.mutable_spec();
-  rpc::to_proto(ActorId{1, 1}, spec->mutable_actor());
-  rpc::to_proto(own, spec->mutable_job());
+  auto request = to_create({1, 1}, own);
+  auto* spec = request.mutable_create_actor()->mutable_spec();
   spec->set_name("keeper");
   spec->set_class_name("Keeper");
   spec->set_detached(true);
   EXPECT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kRefused) << "no job to live in";
   auto in_anothers = request;
-  rpc::to_proto(kJob, in_anothers.mutable_spec()->mutable_job());
-  proto::JobEvent anothers;
-  rpc::to_proto(kJob, anothers.mutable_job());
-  EXPECT_EQ(actors.create(id(1), in_anothers, out, &anothers).outcome, ActorDirectory::Creation::kRefused)
+  rpc::to_proto(kJob, in_anothers.mutable_create_actor()->mutable_spec()->mutable_job());
+  rpc::to_proto(kJob, in_anothers.mutable_own_job()->mutable_job());
+  EXPECT_EQ(actors.create(id(1), in_anothers, out).outcome, ActorDirectory::Creation::kRefused)
       << "which would end with the actor";
-  proto::JobEvent event;
-  rpc::to_proto(own, event.mutable_job());
-  event.set_program("/bin/keeper");
-  ASSERT_EQ(actors.create(id(1), request, out, &event).outcome, ActorDirectory::Creation::kNew);
+  rpc::to_proto(own, request.mutable_own_job()->mutable_job());
+  request.mutable_own_job()->set_program("/bin/keeper");
+  ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
   actors.admit({1, 1}, out);
   ASSERT_EQ(sent(id(1), &proto::NodeDown::has_start_actor).size(), 1u);
   say(1, {1, 1}, proto::ALIVE);
   // What it makes itself belongs to its job.
-  proto::CreateActor child;
-  rpc::to_proto(ActorId{2, 2}, child.mutable_spec()->mutable_actor());
-  rpc::to_proto(own, child.mutable_spec()->mutable_job());
-  ASSERT_EQ(actors.create(id(1), child, out).outcome, ActorDirectory::Creation::kNew);
+  ASSERT_EQ(actors.create(id(1), to_create({2, 2}, own), out).outcome, ActorDirectory::Creation::kNew);
   actors.admit({2, 2}, out);
   proto::NodeUp up;
   rpc::to_proto(kJob, up.mutable_job()->mutable_job());
@@ -158,12 +156,8 @@ TEST_F(ClusterEvents, TheDeathOfAProcessIsToldUnderTheNameOfWhoSaysSo) {
 TEST_F(ClusterEvents, WhyAndTheEventsTellOfRestarts) {
   attach(1, {{"cpu", Amount::of(4)}});
   start_job(1);
-  proto::CreateActor request;
-  auto* spec = request.mutable_spec();
-  rpc::to_proto(ActorId{1, 1}, spec->mutable_actor());
-  rpc::to_proto(kJob, spec->mutable_job());
-  spec->set_class_name("Counter");
-  spec->set_max_restarts(2);
+  auto request = to_create({1, 1});
+  request.mutable_create_actor()->mutable_spec()->set_max_restarts(2);
   ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
   actors.admit({1, 1}, out);
   const std::string key = ActorId{1, 1}.hex();
@@ -202,16 +196,52 @@ TEST_F(ClusterEvents, ActorsThatSpreadGoToEachNodeInTurn) {
   attach(3, {{"cpu", Amount::of(8)}});
   std::map<NodeId, int> count;
   for (uint64_t n = 1; n <= 6; ++n) {
-    proto::CreateActor request;
-    rpc::to_proto(ActorId{n, n}, request.mutable_spec()->mutable_actor());
-    rpc::to_proto(kJob, request.mutable_spec()->mutable_job());
-    (*request.mutable_spec()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 1000;
-    request.mutable_spec()->mutable_demand()->set_spread(true);
+    auto request = to_create({n, n});
+    auto* demand = request.mutable_create_actor()->mutable_spec()->mutable_demand();
+    (*demand->mutable_resources()->mutable_units())["cpu"] = 1000;
+    demand->set_spread(true);
     ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
     actors.admit({n, n}, out);
     ++count[state.actors.find({n, n})->node];
   }
   EXPECT_EQ(count, (std::map<NodeId, int>{{id(1), 2}, {id(2), 2}, {id(3), 2}})) << "the largest node took them";
+}
+
+TEST_F(ClusterEvents, AnActorThatStartedOnItsCreatorsNodeIsTakenAsItIs) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  attach(2, {{"cpu", Amount::of(2)}});
+  start_job(1);
+  auto request = to_create({1, 1});
+  auto* demand = request.mutable_create_actor()->mutable_spec()->mutable_demand();
+  *demand->mutable_to_place() = rpc::to_proto(Resources{{"cpu", Amount::of(1)}});
+  request.set_started(true);
+  ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
+  EXPECT_EQ(state_of({1, 1}), proto::STARTING);
+  actors.admit({1, 1}, out);
+  actors.admit({1, 1}, out);
+  EXPECT_TRUE(sent(id(1), &proto::NodeDown::has_start_actor).empty());
+  EXPECT_TRUE(sent(id(1), &proto::NodeDown::has_end_actor).empty());
+  say(1, {1, 1}, proto::ALIVE);
+  EXPECT_EQ(state_of({1, 1}), proto::ALIVE);
+  // It weighs there as if it had been placed: the next one does not fit into the packed half.
+  auto next = to_create({2, 2});
+  *next.mutable_create_actor()->mutable_spec()->mutable_demand() = *demand;
+  ASSERT_EQ(actors.create(id(1), next, out).outcome, ActorDirectory::Creation::kNew);
+  actors.admit({2, 2}, out);
+  EXPECT_EQ(state.actors.find({2, 2})->node, id(2));
+}
+
+TEST_F(ClusterEvents, AnActorWhoseNodeIsLostBeforeItIsWrittenDownIsNotPlacedAgain) {
+  attach(1, {{"cpu", Amount::of(2)}});
+  attach(2, {{"cpu", Amount::of(2)}});
+  start_job(2);
+  auto request = to_create({1, 1});
+  request.set_started(true);
+  ASSERT_EQ(actors.create(id(1), request, out).outcome, ActorDirectory::Creation::kNew);
+  pass(std::chrono::seconds(12), {2});
+  actors.admit({1, 1}, out);
+  EXPECT_EQ(state_of({1, 1}), proto::DEAD) << "its only handle was there";
+  EXPECT_TRUE(sent(id(2), &proto::NodeDown::has_start_actor).empty());
 }
 
 TEST_F(ClusterEvents, AnActorIsStartedWhereItFitsAndItsWatchersAreTold) {

@@ -21,7 +21,7 @@ namespace rayo::raylet {
 
 class FakeHead {
  public:
-  explicit FakeHead(base::Loop& loop) : loop_(loop) {}
+  explicit FakeHead(base::Loop& loop) : loop_(loop) { creations.set(); }
   ~FakeHead() { close(); }
 
   base::Status start() {
@@ -61,6 +61,7 @@ class FakeHead {
                                base::system_clock().wall());
   }
   void send(proto::NodeDown message) { down_.push(std::move(message)); }
+  void bury(ActorId actor) { actors_[actor].set_state(proto::DEAD); }
   // The first message up that fits, at most 10 s from now; what fits is taken out.
   template <class Fits>
   std::optional<proto::NodeUp> await(Fits fits) {
@@ -80,6 +81,8 @@ class FakeHead {
   rpc::Token token;
   std::deque<proto::NodeUp> up;
   proto::Register registered;
+  base::Event creations;  // answered once it is set
+  bool refuse = false;    // all of them
 
  private:
   void join(base::Fd fd, const rpc::DataHeaderBytes& bytes) {
@@ -155,7 +158,15 @@ class FakeHead {
       *info.mutable_actor() = request.create_actor().spec().actor();
       info.set_state(proto::STARTING);
       info.set_incarnation(1);
+      if (!creations.is_set()) creations.wait();
       *reply.mutable_actor() = info;
+      if (refuse) {
+        reply.clear_actor();
+        reply.mutable_failure()->set_kind(proto::INVALID);
+        reply.mutable_failure()->set_text("refused");
+        return reply;
+      }
+      if (request.started()) return reply;
       proto::NodeDown down;
       *down.mutable_start_actor()->mutable_spec() = request.create_actor().spec();
       *down.mutable_start_actor()->mutable_spec()->mutable_job() = request.job();

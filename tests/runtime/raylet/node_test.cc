@@ -2,6 +2,7 @@
 // processes stay behind.
 #include "runtime/raylet/node.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -212,6 +213,77 @@ TEST_F(NodeTest, AKilledActorIsDeadOnlyWhenItIsReaped) {
     ASSERT_TRUE(dead);
     EXPECT_EQ(dead->death().kind(), proto::KILLED);
     EXPECT_NE(::kill(static_cast<pid_t>(alive->pid()), 0), 0);
+  });
+}
+
+TEST_F(NodeTest, AnActorStartsBeforeItIsWrittenDown) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    create_actor("Counter");
+    auto alive = await_state(proto::ALIVE);
+    ASSERT_TRUE(alive);
+    EXPECT_GT(alive->pid(), 0);
+    auto of_an_actor = [](const proto::NodeUp& up) { return up.has_actor(); };
+    EXPECT_TRUE(std::ranges::none_of(head_->up, of_an_actor)) << "the head would end what it does not know";
+    head_->creations.set();
+    auto told = head_->await(of_an_actor);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->actor().state(), proto::ALIVE);
+    EXPECT_EQ(told->actor().pid(), alive->pid());
+  });
+}
+
+TEST_F(NodeTest, AnActorThatStartedAndIsRefusedEnds) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    head_->refuse = true;
+    create_actor("Counter");
+    auto alive = await_state(proto::ALIVE);
+    ASSERT_TRUE(alive);
+    head_->creations.set();
+    auto refused = await([](const proto::ToWorker& message) { return message.has_actor_reply(); });
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->message.actor_reply().failure().text(), "refused");
+    EXPECT_TRUE(await_gone(static_cast<pid_t>(alive->pid()), 5s));
+  });
+}
+
+// It may end itself for good before the head has written it down: nobody would say so again.
+TEST_F(NodeTest, AnActorThatIsDeadWhenItIsWrittenDownIsToldSo) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    auto actor = create_actor("Counter");
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    head_->bury(actor);
+    head_->creations.set();
+    auto answer = await([](const proto::ToWorker& message) { return message.has_actor_reply(); });
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->message.actor_reply().actor().state(), proto::DEAD);
+  });
+}
+
+// The head counts its creator as a holder from when it hears of the actor.
+TEST_F(NodeTest, AHandleThatIsDroppedBeforeItsActorIsWrittenDownIsToldThen) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    auto actor = create_actor("Counter");
+    proto::ToRaylet refs;
+    rpc::to_proto(actor, refs.mutable_hold_refs()->add_actors_held());
+    driver_->send(0, refs);
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    refs.Clear();
+    rpc::to_proto(actor, refs.mutable_hold_refs()->add_actors_dropped());
+    driver_->send(0, refs);
+    auto of_handles = [](const proto::NodeUp& up) {
+      return up.has_actor_handles() && up.actor_handles().dropped_size();
+    };
+    ASSERT_TRUE(head_->await(of_handles)) << "told at once, of an actor that the head may not know yet";
+    head_->creations.set();
+    EXPECT_TRUE(head_->await(of_handles)) << "and again when it does";
   });
 }
 
