@@ -65,6 +65,8 @@ grpc::ChannelArguments arguments(int max_message_bytes) {
   grpc::ChannelArguments out;
   out.SetMaxReceiveMessageSize(max_message_bytes);
   out.SetMaxSendMessageSize(max_message_bytes);
+  out.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  out.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   out.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   out.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   out.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -160,7 +162,7 @@ base::StatusOr<std::string> Channel::State::call(const char* path, const std::st
 
 std::unique_ptr<Channel> Channel::tls(TlsDial dial) {
   RAYO_CHECK(!dial.addresses.empty(), "there is somebody to call");
-  take_over_grpc_log();
+  prepare_grpc();
   auto state = std::make_shared<State>();
   auto credentials = tls_credentials(dial);
   for (const auto& address : dial.addresses)
@@ -171,7 +173,7 @@ std::unique_ptr<Channel> Channel::tls(TlsDial dial) {
 }
 
 std::unique_ptr<Channel> Channel::local(const base::Path& socket) {
-  take_over_grpc_log();
+  prepare_grpc();
   auto state = std::make_shared<State>();
   state->local = true;
   state->ways.push_back(std::make_unique<State::Way>(

@@ -87,7 +87,7 @@ Server::State::State(base::Loop& owner, const rpc::Service& service, ServerOptio
 Server::State::~State() = default;
 
 base::Status Server::State::start() {
-  take_over_grpc_log();
+  prepare_grpc();
   endpoint = std::make_unique<Endpoint>(*this, methods);
   grpc::ServerBuilder builder;
   builder.RegisterService(endpoint.get());
@@ -98,6 +98,8 @@ base::Status Server::State::start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;

@@ -1,5 +1,6 @@
 #include "runtime/rpc/grpc/wire.h"
 
+#include <absl/synchronization/mutex.h>
 #include <array>
 #include <grpc/grpc_security_constants.h>
 #include <grpc/support/log.h>
@@ -158,9 +159,10 @@ bool may_call(const Peer& peer, Access access) {
   return access != Access::kNodes;
 }
 
-void take_over_grpc_log() {
+void prepare_grpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     gpr_set_log_function([](gpr_log_func_args* line) {
       // Each bad handshake is an error to gRPC; but before it aborts it says only this.
       bool aborts = std::string_view(line->message).starts_with("assertion failed");

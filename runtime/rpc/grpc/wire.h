@@ -17,6 +17,9 @@ namespace rayo::rpc {
 // not gRPC's own text.
 inline constexpr char kNextStepKey[] = "rayo-next-step-bin";
 
+// Of a stream, fixed: measuring the path instead (BDP_PROBE) costs an idle connection pings.
+inline constexpr int kWindowBytes = 1 << 20;
+
 grpc::ByteBuffer to_buffer(std::string message);
 std::string to_string(const grpc::ByteBuffer& buffer);
 
@@ -42,7 +45,8 @@ std::optional<Peer> peer_of(const grpc::AuthContext& context);
 // Whether this role may call a method.
 bool may_call(const Peer& peer, Access access);
 
-// gRPC's log goes to ours at debug level. Idempotent.
-void take_over_grpc_log();
+// gRPC's log goes to ours at debug level, and its locks are not searched for cycles (Debian's Abseil does it at each lock
+// unless told otherwise). Idempotent; before the first use of gRPC.
+void prepare_grpc();
 
 }  // namespace rayo::rpc
