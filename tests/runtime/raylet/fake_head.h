@@ -61,7 +61,7 @@ class FakeHead {
                                base::system_clock().wall());
   }
   void send(proto::NodeDown message) { down_.push(std::move(message)); }
-  void bury(ActorId actor) { actors_[actor].set_state(proto::DEAD); }
+  void bury(ActorId actor) { buried_.insert(actor); }  // dead by the time that its creation is answered
   // The first message up that fits, at most 10 s from now; what fits is taken out.
   template <class Fits>
   std::optional<proto::NodeUp> await(Fits fits) {
@@ -159,6 +159,7 @@ class FakeHead {
       info.set_state(proto::STARTING);
       info.set_incarnation(1);
       if (!creations.is_set()) creations.wait();
+      if (buried_.contains(actor)) info.set_state(proto::DEAD);
       *reply.mutable_actor() = info;
       if (refuse) {
         reply.clear_actor();
@@ -197,6 +198,7 @@ class FakeHead {
   base::WaitList news_;
   std::map<ActorId, proto::ActorInfo> actors_;
   std::set<ActorId> watched_;
+  std::set<ActorId> buried_;
 };
 
 }  // namespace rayo::raylet
