@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -92,16 +91,9 @@ base::StatusOr<pid_t> spawn_child(const SpawnRequest& request) {
 
 std::vector<pid_t> own_children() {
   std::vector<pid_t> children;
-  DIR* tasks = opendir("/proc/self/task");
-  if (!tasks) return children;
-  while (dirent* entry = readdir(tasks)) {
-    if (entry->d_name[0] == '.') continue;
-    auto list = base::read_file(cat("/proc/self/task/", std::string_view(entry->d_name), "/children"));
-    if (!list.ok()) continue;
-    for (const auto& word : base::split(*list, ' '))
-      if (pid_t pid = static_cast<pid_t>(std::atoi(word.c_str())); pid > 0) children.push_back(pid);
-  }
-  closedir(tasks);
+  auto list = base::read_file(cat("/proc/self/task/", ::getpid(), "/children"));
+  for (const auto& word : base::split(list.value_or(""), ' '))
+    if (pid_t pid = static_cast<pid_t>(std::atoi(word.c_str())); pid > 0) children.push_back(pid);
   return children;
 }
 

@@ -22,7 +22,8 @@ struct SpawnRequest {
 
 base::StatusOr<pid_t> spawn_child(const SpawnRequest& request);
 
-// Direct children of this process, zombies included.
+// Direct children of this process's first thread, zombies included: those that it made itself, and the orphans below
+// (a subreaper's first thread gets them). What another thread has started (a probe of the GPUs) is that one's own.
 std::vector<pid_t> own_children();
 
 }  // namespace rayo::raylet

@@ -320,8 +320,6 @@ void WorkerStarter::sweep_strays() {
     for (int round = 0; round < 2; ++round) {
       std::set<pid_t> unknown;
       for (pid_t pid : own_children()) {
-        // A probe of the GPUs is this process's own too, and may take its time.
-        if (base::trim(base::read_file(cat("/proc/", pid, "/comm")).value_or("")) == "rayo-gpu-probe") continue;
         bool known = std::any_of(children_.begin(), children_.end(),
                                  [pid](const auto& child) { return child.second.pid == pid; });
         if (!known) unknown.insert(pid);
