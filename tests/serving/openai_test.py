@@ -36,8 +36,10 @@ def test_chat(served):
 
 
 def test_a_stream_says_what_the_whole_answer_says(served):
-    whole = chat(served)
-    chunks = list(chat(served, stream=True, stream_options={"include_usage": True}))
+    # Nowhere a near tie: after other requests the two might part at one (docs/decisions/0004-what-a-text-depends-on.md).
+    count = [{"role": "user", "content": "Recite the numbers: 1, 2, 3, 4, 5 and so on up to 90."}]
+    whole = chat(served, messages=count)
+    chunks = list(chat(served, messages=count, stream=True, stream_options={"include_usage": True}))
     assert chunks[0].choices[0].delta.role == "assistant"
     assert all(chunk.choices[0].delta.role is None for chunk in chunks[1:-1])
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1]) == whole.choices[0].message.content
