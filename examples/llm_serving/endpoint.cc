@@ -174,7 +174,8 @@ void Endpoint::prepared(const std::string& name, Result<Prepared> prepared) {
   if (stopping_) served.model->dispatcher.close();
   served.deployment->attach(served.model->dispatcher, prepared->source);
   served.deployment->resume(spec.running);
-  if (spec.running.empty()) served.deployment->scale(prepared->replicas);
+  // It may have been scaled meanwhile.
+  if (spec.running.empty()) served.deployment->scale(spec.replicas > 0 ? spec.replicas : prepared->replicas);
   tell_soon();
 }
 
