@@ -12,6 +12,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -35,6 +37,10 @@ struct Phoenix {
   int64_t pid() { return ::getpid(); }
   std::string node() { return rayo::context().node.hex(); }
   uint32_t incarnation() { return rayo::context().incarnation; }
+  void hang(std::string begun) {
+    std::ofstream(begun).put('+');
+    for (;;) ::pause();
+  }
   void sleep(int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 };
 
@@ -60,8 +66,9 @@ int restart() {
     check(actor.call<&Phoenix::incarnation>().get(20s) == life, "the incarnation grows by one");
     check(actor.call<&Phoenix::add>().get(20s) == 11, "its constructor runs again, with its arguments");
     const auto pid = static_cast<pid_t>(actor.call<&Phoenix::pid>().get(20s));
-    auto under_way = actor.call<&Phoenix::sleep>(30'000);
-    std::this_thread::sleep_for(50ms);
+    const std::string begun = "/tmp/rayo-lives-" + std::to_string(pid);
+    auto under_way = actor.call<&Phoenix::hang>(begun);
+    while (!std::filesystem::remove(begun)) std::this_thread::yield();
     ::kill(pid, SIGKILL);
     try {
       under_way.get(20s);
