@@ -29,6 +29,8 @@ void print_model(const json::object& model) {
                 replica.at("tokens_per_second").to_number<double>(), replica.at("running").to_number<int>(),
                 replica.at("waiting").to_number<int>(), used * 100, replica.at("device").as_string().c_str());
   }
+  const json::string& death = model.at("last_death").as_string();
+  if (!death.empty()) std::printf("  the last engine that died: %s\n", death.c_str());
 }
 
 Ending unknown(const std::string& name) {

@@ -348,6 +348,7 @@ json::array Endpoint::describe_models() const {
                      {"wanted_replicas", there ? served.deployment->wanted() : 0},
                      {"requests", there ? static_cast<int64_t>(served.model->dispatcher.flights()) : 0},
                      {"replays_total", there ? static_cast<int64_t>(served.model->dispatcher.router().moves()) : 0},
+                     {"last_death", there ? served.deployment->last_problem() : ""},
                      {"replicas", there ? served.deployment->describe() : json::array()}});
   }
   return list;

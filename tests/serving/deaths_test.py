@@ -173,7 +173,8 @@ def test_a_decoding_step_that_never_ends_ends_its_engine_and_the_stream_goes_on(
         assert tracers[0].wait(timeout=10) == 0
         one.home.wait_for(lambda: one.replicas_ready() == 2, "the replica restarts by itself", timeout=60)
         sentence = f"a decoding step has not ended for {limit} s (--step-timeout): the engine ends itself"
-        assert sentence in one.log.read_text()
+        assert sentence in one.log.read_text() and sentence in one.status()["last_death"]
+        assert "the last engine that died: " in (text := one.home.rayo("serve", "status", "--port", one.port, code=0).out) and sentence in text
         actors = one.home.rayo("list", "actors", "--json", code=0).json()["actors"]  # the head knows: another one is ready
         deaths = [actor["death"] for actor in actors if actor["death"] and sentence in actor["death"]["last_log_lines"]]
         assert [(death["kind"], death["exit_code"]) for death in deaths] == [("exit", 70)]
