@@ -108,7 +108,7 @@ bool ActorClient::send_front() {
   return true;
 }
 
-void ActorClient::answered(uint64_t call_id) {
+void ActorClient::answered(uint64_t call_id, uint64_t) {
   --outstanding_;
   if (call_retries_ != 0) kept_.erase(call_id);
   if (!queue_.empty()) pump();

@@ -56,8 +56,8 @@ class ActorClient : public CallOwner {
   void on_failure(const ErrorRecord& why);
 
   PeerId link() const override { return link_; }
-  void answered(uint64_t call_id) override;
-  void given_up(uint64_t call_id) override { answered(call_id); }
+  void answered(uint64_t call_id, uint64_t ran_us) override;
+  void given_up(uint64_t call_id) override { answered(call_id, 0); }
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;
   void link_lost() override;

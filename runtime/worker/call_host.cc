@@ -22,6 +22,14 @@ constexpr uint32_t kTimedRuns = 32;
 std::string unknown_function(uint64_t id) {
   return base::cat("this program has no function with the id ", id, " that was called");
 }
+
+rpc::FrameHeader reply_header(const IncomingCall& call) {
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kReply;
+  header.call_id = call.header.call_id;
+  header.timeout_us = call.ran_us;  // of a call: what is left of its time
+  return header;
+}
 }  // namespace
 
 CallHost::CallHost(Wires wires) : wires_(std::move(wires)) {}
@@ -104,6 +112,20 @@ void CallHost::on_cancel(PeerId peer, uint64_t call_id, uint64_t how) {
     return;
   }
   if (mailbox_.holds(peer, call_id)) not_to_start_.insert({peer, call_id});
+}
+
+// The last one first: the caller puts each before the others that wait there.
+void CallHost::on_take_back(PeerId peer, uint64_t keep) {
+  std::vector<IncomingCall> calls = mailbox_.take_back(peer, keep);
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+    if (call->refs)
+      for (const internal::ObjectHandle& ref : call->refs->arguments)
+        if (ref.slot) wires_.table.release(slot_of(ref));
+    not_to_start_.erase({peer, call->header.call_id});
+    rpc::FrameHeader header = reply_header(*call);
+    header.flags = kFlagReturned;
+    wires_.send(peer, header, {});
+  }
 }
 
 CallHost::Execution* CallHost::find(PeerId peer, uint64_t call_id) {
@@ -239,10 +261,15 @@ std::optional<ErrorRecord> CallHost::invoke(Method& method, internal::Invocation
   invocation.result_refs = &at_->output.refs;
   invocation.result_actors = &at_->output.actors;
   std::optional<ErrorRecord> error;
-  const bool timed = method.maybe_long || ++method.runs % kTimedRuns == 0;
+  IncomingCall* task = at_->running->task ? &at_->call : nullptr;
+  const bool timed = task || method.maybe_long || ++method.runs % kTimedRuns == 0;
   const base::TimePoint before = timed ? base::system_clock().now() : base::TimePoint();
+  if (task) wires_.engine.hand_over();  // what has ended counts, also where this one ends the process (task_window.h)
   wires_.engine.run_user(method.maybe_long, [&] { error = base::invoke(*method.function, invocation); });
-  if (timed) method.maybe_long = base::system_clock().now() - before > kLong;
+  if (!timed) return error;
+  const base::Duration ran = base::system_clock().now() - before;
+  method.maybe_long = ran > kLong;
+  if (task) task->ran_us = 1 + static_cast<uint64_t>(ran / std::chrono::microseconds(1));
   return error;
 }
 
@@ -331,10 +358,8 @@ void CallHost::run(Execution& execution) {
 // ---- answering ----
 
 void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
-  rpc::FrameHeader header;
-  header.kind = rpc::FrameKind::kReply;
+  rpc::FrameHeader header = reply_header(call);
   header.flags = rpc::kFlagFailure;
-  header.call_id = call.header.call_id;
   const std::string body = failure_of(error).SerializeAsString();
   const Bytes part = std::as_bytes(std::span(body));
   wires_.send(call.peer, header, {&part, 1});
@@ -371,11 +396,8 @@ void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& err
     return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output.bytes.size(),
                                                                              " bytes; a reply holds ", kMaxResult)));
   if (!output.refs.empty() || !output.actors.empty()) return reply_with_refs(execution, still_held);
-  rpc::FrameHeader header;
-  header.kind = rpc::FrameKind::kReply;
-  header.call_id = call.header.call_id;
   const Bytes part = output.bytes;
-  wires_.send(call.peer, header, {&part, 1});
+  wires_.send(call.peer, reply_header(call), {&part, 1});
 }
 
 bool CallHost::reply_by_arena(const Execution& execution) {
@@ -392,10 +414,8 @@ bool CallHost::reply_by_arena(const Execution& execution) {
     reply_error(call, error);
     return true;
   }
-  rpc::FrameHeader header;
-  header.kind = rpc::FrameKind::kReply;
+  rpc::FrameHeader header = reply_header(call);
   header.flags = rpc::kFlagInArena;
-  header.call_id = call.header.call_id;
   wires_.send(call.peer, header, {});
   return true;
 }
@@ -403,9 +423,7 @@ bool CallHost::reply_by_arena(const Execution& execution) {
 void CallHost::reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags) {
   const IncomingCall& call = execution.call;
   Output& output = execution.output;
-  rpc::FrameHeader header;
-  header.kind = rpc::FrameKind::kReply;
-  header.call_id = call.header.call_id;
+  rpc::FrameHeader header = reply_header(call);
   std::vector<ObjectId> ids = still_held;
   for (const internal::ObjectHandle& ref : output.refs) {
     wires_.references.share(slot_of(ref));

@@ -55,6 +55,8 @@ class CallHost {
   void on_refs_taken(PeerId peer, uint64_t call_id);
   // Its caller waits no more: a call that has not started never will, one that runs is told by is_cancelled().
   void on_cancel(PeerId peer, uint64_t call_id, uint64_t how);
+  // Their caller wants its tasks back, but the one named, where they have not started.
+  void on_take_back(PeerId peer, uint64_t keep);
   void tell_cancels(CancelHook hook) { told_cancels_ = hook; }
   void on_peer_closed(PeerId peer);
   // Nothing of that peer waits or runs here, and nothing given to it is waited for.
@@ -134,7 +136,7 @@ class CallHost {
     void defer(void* owner) override { owner_ = owner, deferred = true; }
     void finish(const ErrorRecord* error) override { host.finish(*this, error); }
     void cancel(bool recursive) { recursive_ = recursive, cancelled_ = true; }
-    void begin() { recursive_ = cancelled_ = answered = deferred = finished = false; }
+    void begin() { recursive_ = cancelled_ = answered = deferred = finished = false, call.ran_us = 0; }
 
     CallHost& host;
     IncomingCall call;

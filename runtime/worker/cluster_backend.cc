@@ -322,10 +322,13 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
   const internal::Function* function = internal::find_function(request.function);
-  traffic_.tasks().submit(options, function ? function->name : "task",
-                          std::make_unique<OutgoingCall>(table, traffic_, slot, request));
+  const bool at_once = traffic_.tasks().submit(options, function ? function->name : "task",
+                                               std::make_unique<OutgoingCall>(table, traffic_, slot, request));
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
-  traffic_.finish_turn();
+  if (at_once || traffic_.references().dirty())
+    traffic_.finish_turn();
+  else
+    traffic_.finish_turn_soon();
   return slot.handle();
 }
 

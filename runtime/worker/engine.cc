@@ -53,6 +53,11 @@ void Engine::Parts::flush_and_kick() {
   peers.kick_urgent();
 }
 
+void Engine::Parts::flush_in_a_tick() {
+  if (peers.dirty() && service.running.load(std::memory_order_relaxed) && !std::exchange(service.flush_due, true))
+    doorbell.wake_service();
+}
+
 void Engine::Parts::wake_ready() {
   waiters.wake_ready();
   if (asleep && driver_ready(driver_context)) doorbell.wake_main();
@@ -208,10 +213,18 @@ void Engine::flush() {
   } else {
     parts.peers.flush_rings();
     parts.peers.kick_urgent();
-    if (parts.peers.dirty() && !std::exchange(parts.service.flush_due, true)) parts.doorbell.wake_service();
+    parts.flush_in_a_tick();
   }
   parts.plan_service();
 }
+
+void Engine::flush_rings() {
+  parts_->peers.flush_rings();
+  parts_->peers.kick_urgent();
+  parts_->plan_service();
+}
+
+void Engine::hand_over() { parts_->peers.hand_over(); }
 
 size_t Engine::backlog(PeerId peer) const { return parts_->peers.backlog(peer); }
 base::TimePoint Engine::last_used(PeerId peer) const { return parts_->peers.last_used(peer, parts_->clock.now()); }
@@ -242,6 +255,8 @@ void Engine::enter_user(bool maybe_long) {
     }
     parts.watch_sockets();
     parts.plan_service();
+  } else {
+    parts.flush_in_a_tick();  // answers of the calls before it, should it take long for once
   }
   baton_.unlock();
 }

@@ -113,11 +113,16 @@ class Engine {
   // with kFlagUrgent wake the peer's service thread. False: the peer is gone, the body is over kMaxFrameBody,
   // or (calls only) the backlog would be over kMaxBacklog. The frame leaves at the next flush: wait_until
   // does it before it waits (not where `ready` holds at once), run_user before a long method and every 32
-  // runs, and the 32nd frame to one peer by itself.
+  // runs, the service thread behind one that turns out long, and the 32nd frame to one peer by itself.
   bool send(PeerId peer, rpc::FrameHeader header, std::initializer_list<Bytes> parts);
   bool send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> parts);
   // Lets out what send has queued: call it before user code goes on.
   void flush();
+  // The same between two user calls of many in a row: what goes to sockets waits for more, until this thread waits or
+  // looks around, or a call takes long.
+  void flush_rings();
+  // What was sent reaches its peers whatever becomes of this process; who sleeps is not woken for it (flush follows).
+  void hand_over();
   // Bytes that wait in this process for the peer to read on.
   size_t backlog(PeerId peer) const;
   // When the last frame went to or came from the peer: a ring idle for 30 s is closed by whoever decides

@@ -38,7 +38,7 @@ struct ServiceState {
   std::atomic<bool> posted{false};  // a post has woken it and it has not yet found the queue empty
   bool more = false;                // it gave the baton up before it was done; under the baton, as all below
   bool sockets_armed = false;
-  bool flush_due = false;  // a burst has left frames for the next tick
+  bool flush_due = false;  // frames have been left for the next tick
   base::TimePoint wakes_at = base::kForever;
 };
 
@@ -52,6 +52,8 @@ struct Engine::Parts {
   void look_around();
   void run_deadlines(base::TimePoint now);
   void flush_and_kick();
+  // What waits to leave does so in a tick, whatever this thread does until then.
+  void flush_in_a_tick();
   // Wakes each thread whose condition holds, the sleeping driver included.
   void wake_ready();
 

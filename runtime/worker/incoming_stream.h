@@ -48,7 +48,7 @@ class IncomingStream : public CallOwner {
   PeerId link() const override { return link_; }
   bool idle() const override { return over_; }  // as long as items may come, the link is in use
   void unlinked() override { link_ = kNoPeer; }
-  void answered(uint64_t) override {}
+  void answered(uint64_t, uint64_t) override {}
   void given_up(uint64_t) override {}
   void linked(PeerId peer) override;
   void link_failed(const ErrorRecord& why) override;

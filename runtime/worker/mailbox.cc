@@ -1,5 +1,6 @@
 #include "runtime/worker/mailbox.h"
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -9,27 +10,59 @@ namespace {
 size_t padded(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 }  // namespace
 
+void Mailbox::append(rpc::FlatBuffer& to, PeerId peer, const rpc::FrameHeader& header, ByteView body,
+                     std::unique_ptr<CallRefs> refs) {
+  // Member by member: what is put together on the stack first is read again before its stores have ended.
+  const CallRefs* owned = refs.release();
+  std::byte* at = to.prepare(sizeof(Record) + padded(body.size()));
+  std::memcpy(at + offsetof(Record, peer), &peer, sizeof peer);
+  std::memcpy(at + offsetof(Record, header), &header, sizeof header);
+  std::memcpy(at + offsetof(Record, refs), &owned, sizeof owned);
+  if (!body.empty()) std::memcpy(at + sizeof(Record), body.data(), body.size());
+  to.commit(sizeof(Record) + padded(body.size()));
+}
+
 void Mailbox::push(PeerId peer, const rpc::FrameHeader& header, ByteView body, std::unique_ptr<CallRefs> refs) {
-  const Record record{peer, header, refs.release()};
-  std::byte* to = arrived_.prepare(sizeof record + padded(body.size()));
-  std::memcpy(to, &record, sizeof record);
-  if (!body.empty()) std::memcpy(to + sizeof record, body.data(), body.size());
-  arrived_.commit(sizeof record + padded(body.size()));
+  append(arrived_, peer, header, body, std::move(refs));
   ++size_;
+}
+
+bool Mailbox::take_flat(rpc::FlatBuffer& from, IncomingCall& out) {
+  if (from.empty()) return false;
+  const std::byte* at = from.bytes().data();
+  CallRefs* refs = nullptr;
+  std::memcpy(&out.peer, at + offsetof(Record, peer), sizeof out.peer);
+  std::memcpy(&out.header, at + offsetof(Record, header), sizeof out.header);
+  std::memcpy(&refs, at + offsetof(Record, refs), sizeof refs);
+  out.refs.reset(refs);
+  const std::byte* body = at + sizeof(Record);
+  out.body.assign(body, body + out.header.length);
+  from.consume(sizeof(Record) + padded(out.header.length));
+  return true;
 }
 
 bool Mailbox::take_flat(IncomingCall& out) {
   if (taking_.empty()) std::swap(taking_, arrived_);
-  if (taking_.empty()) return false;
-  Record record;
-  std::memcpy(&record, taking_.bytes().data(), sizeof record);
-  out.peer = record.peer;
-  out.header = record.header;
-  out.refs.reset(record.refs);
-  const std::byte* body = taking_.bytes().data() + sizeof record;
-  out.body.assign(body, body + record.header.length);
-  taking_.consume(sizeof record + padded(record.header.length));
-  return true;
+  return take_flat(taking_, out);
+}
+
+std::vector<IncomingCall> Mailbox::take_back(PeerId peer, uint64_t keep) {
+  std::vector<IncomingCall> out;
+  IncomingCall call;
+  for (rpc::FlatBuffer* records : {&taking_, &arrived_}) {
+    rpc::FlatBuffer others;
+    while (take_flat(*records, call)) {
+      const bool ready = !call.refs || call.refs->unready == 0;
+      const bool goes = call.peer == peer && call.header.target == 0 && call.header.call_id != keep && ready;
+      if (goes)
+        out.push_back(std::exchange(call, {}));
+      else
+        append(others, call.peer, call.header, call.body, std::move(call.refs));
+    }
+    *records = std::move(others);
+  }
+  size_ -= out.size();
+  return out;
 }
 
 void Mailbox::unblock(PeerId peer) { unblocked_.push_back(peer); }

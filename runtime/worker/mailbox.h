@@ -39,6 +39,7 @@ struct IncomingCall {
   rpc::FrameHeader header;
   std::vector<std::byte> body;
   std::unique_ptr<CallRefs> refs;
+  uint64_t ran_us = 0;  // of a task that has run
 };
 
 class Mailbox {
@@ -50,6 +51,8 @@ class Mailbox {
   bool may_take() const { return !taking_.empty() || !arrived_.empty() || !unblocked_.empty(); }
   // The next call that may start. `out` keeps its buffer between calls.
   bool take(IncomingCall& out);
+  // Tasks of that peer that stand ready and not started, but `keep`: out of here, in their order.
+  std::vector<IncomingCall> take_back(PeerId peer, uint64_t keep);
   // Calls not started, in the order of take, as far as that can be told.
   size_t size() const { return size_; }
   // Whether that call of the peer waits here; nullopt: any of its calls.
@@ -61,7 +64,10 @@ class Mailbox {
     rpc::FrameHeader header;
     CallRefs* refs;  // owned while the record is here
   };
+  static void append(rpc::FlatBuffer& to, PeerId peer, const rpc::FrameHeader& header, ByteView body,
+                     std::unique_ptr<CallRefs> refs);
   bool take_flat(IncomingCall& out);
+  static bool take_flat(rpc::FlatBuffer& from, IncomingCall& out);
   static bool holds_flat(const rpc::FlatBuffer& records, PeerId peer, std::optional<uint64_t> call_id);
 
   // Records, each with its body, padded to 8. What arrives goes into the one while the other is emptied: both stay as

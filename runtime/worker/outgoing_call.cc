@@ -1,5 +1,7 @@
 #include "runtime/worker/outgoing_call.h"
 
+#include <algorithm>
+
 #include "runtime/worker/call_body.h"
 
 namespace rayo::worker {
@@ -60,6 +62,17 @@ const ErrorRecord* OutgoingCall::failed_argument() const {
   return nullptr;
 }
 
+namespace {
+bool travels_in_the_frame(const ObjectSlot& argument) {
+  return argument.ready() && !argument.in_arena && argument.size <= kInlineArgument;
+}
+}  // namespace
+
+bool OutgoingCall::self_contained() const {
+  return std::all_of(refs.begin(), refs.begin() + static_cast<ptrdiff_t>(argument_count),
+                     [](const internal::ObjectHandle& ref) { return travels_in_the_frame(slot_of(ref)); });
+}
+
 bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
   header.kind = rpc::FrameKind::kCall;
   header.call_id = result.id.counter;
@@ -70,7 +83,7 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
   std::vector<internal::ObjectHandle> within;  // refs inside the values that travel in the frame
   for (size_t i = 0; i < refs.size(); ++i) {
     ObjectSlot& slot = slot_of(refs[i]);
-    const bool inlined = i < argument_count && slot.ready() && !slot.in_arena && slot.size <= kInlineArgument;
+    const bool inlined = i < argument_count && travels_in_the_frame(slot);
     ids.push_back(inlined ? ObjectId{} : slot.id);
     if (!inlined) {
       wire.share(slot);

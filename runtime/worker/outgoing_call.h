@@ -23,6 +23,8 @@ struct OutgoingCall {
   bool ready() const { return unready_ == 0; }
   // The first argument that is an error: the call fails with it and is never sent.
   const ErrorRecord* failed_argument() const;
+  // Whoever receives it has all its arguments: none is fetched first.
+  bool self_contained() const;
 
   // Sends it: small ready arguments in the frame, others by their ids. `header` has target, incarnation and sequence.
   // False: the wire did not take it, nothing happened. `keep`: it may be sent again, after take_back().

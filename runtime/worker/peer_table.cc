@@ -12,7 +12,7 @@ namespace {
 
 // To one peer: then they leave without being asked.
 constexpr uint32_t kPublishFrames = 32;
-constexpr size_t kFlushBytes = 64u << 10;
+constexpr size_t kFlushBytes = 16u << 10;  // a quarter of what a window of small calls holds: both ends are at work
 
 base::Status broken_ring() {
   return base::failed(absl::StatusCode::kDataLoss, "the peer broke the protocol of its ring; it is treated as dead");
@@ -204,6 +204,15 @@ void PeerTable::flush_rings() {
 void PeerTable::publish() {
   for (uint32_t index : dirty_)
     if (slots_[index].ring && !slots_[index].failed) slots_[index].ring->publish();
+}
+
+void PeerTable::hand_over() {
+  for (uint32_t index : dirty_) {
+    Slot& slot = slots_[index];
+    if (slot.failed) continue;
+    if (slot.ring) slot.ring->publish();
+    if (slot.socket) flush_slot(slot, index);
+  }
 }
 
 void PeerTable::kick_urgent() {

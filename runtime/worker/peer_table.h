@@ -40,6 +40,8 @@ class PeerTable {
   bool dirty() const { return !dirty_.empty(); }
   // Shows ring peers that are awake what they were sent; the rest waits for flush().
   void publish();
+  // The same, and writes to sockets what they take.
+  void hand_over();
   // Looks after the urgent frames that were flushed since the last time.
   void kick_urgent();
   size_t backlog(PeerId peer) const;

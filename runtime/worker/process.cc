@@ -149,6 +149,7 @@ class Worker {
       while (!exit_ && traffic.host().has_work()) run_some();
     }
     traffic.streams().leave_open();
+    traffic.finish_turn();  // answers of calls that have ended
     traffic.host().destroy_actor();
     std::fflush(nullptr);
     ::_exit(0);
@@ -160,7 +161,7 @@ class Worker {
     for (int i = 0; i < kRunsBetweenPolls && !exit_ && parts_.traffic.host().run_one(); ++i) {
     }
     if (!parts_.traffic.host().has_work()) return;  // the outer loop lets everything out before it waits
-    parts_.traffic.finish_turn();
+    parts_.traffic.finish_call();
     parts_.traffic.engine().poll();
   }
 

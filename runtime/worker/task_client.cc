@@ -1,16 +1,26 @@
 #include "runtime/worker/task_client.h"
 
 #include <algorithm>
+#include <optional>
+
+#include <rayo/internal/registry.h>
 
 #include "runtime/base/text.h"
+#include "runtime/worker/call_body.h"
 #include "runtime/worker/demand.h"
 #include "runtime/worker/failure.h"
+#include "runtime/worker/task_window.h"
 
 namespace rayo::worker {
 
 namespace {
 // How long a broken link waits for the record of the worker's end.
 constexpr base::Duration kVerdict = std::chrono::seconds(15);
+
+std::string_view name_of(uint64_t function) {
+  const internal::Function* known = internal::find_function(function);
+  return known ? known->name : "task";
+}
 }  // namespace
 
 // What tasks ask of a node, with those that ask it.
@@ -19,10 +29,12 @@ struct TaskClient::Shape {
   TaskOptions options;
   proto::Demand demand;
   std::string name;  // of the last task
+  TaskPace pace;
   std::deque<std::unique_ptr<OutgoingCall>> queue;
   std::list<std::unique_ptr<OutgoingCall>> blocked;  // wait for their arguments
   std::list<std::unique_ptr<Worker>> workers;
   std::vector<Worker*> idle;  // linked and free; the last one was used last
+  Worker* last = nullptr;     // to which the last task was sent
   size_t requested = 0;       // told to the raylet and not granted yet
 };
 
@@ -32,68 +44,83 @@ class TaskClient::Worker : public CallOwner {
   Worker(TaskClient& client, Shape& shape, const LeaseId& lease) : client_(client), shape_(shape), lease_(lease) {}
 
   PeerId link() const override { return link_; }
-  void answered(uint64_t) override {
-    busy_ = false;
-    client_.became_idle(*this);
+  void answered(uint64_t call_id, uint64_t ran_us) override {
+    const auto function = window_.ended(call_id, client_.wire_.now());
+    if (!function) return;
+    if (ran_us != 0) shape_.pace.took(*function, std::chrono::microseconds(ran_us));
+    client_.moved_on(*this);
   }
-  // It may still run: no other task goes behind it (1).
-  void given_up(uint64_t call_id) override { given_up_ = call_id; }
+  void given_up(uint64_t call_id) override { window_.given_up(call_id); }
   void linked(PeerId peer) override {
     link_ = peer;
-    client_.became_idle(*this);
+    client_.moved_on(*this);
   }
-  void link_failed(const ErrorRecord& why) override { client_.remove(*this, &why, true); }
+  void link_failed(const ErrorRecord&) override { client_.remove(*this, Lease::kSuspect); }
   void link_lost() override {
     link_ = kNoPeer;
-    if (verdict_) return client_.remove(*this, &why_, false);  // its end is known: this was the last of its replies
-    if (!busy_) return client_.remove(*this, nullptr, true);
-    why_ = error_record(ErrorKind::kTaskSystem, base::cat("task ", task_, ": the connection to its worker broke"));
+    if (death_) return client_.remove(*this, Lease::kGone);  // this was the last of its replies
+    if (window_.empty()) return client_.remove(*this, Lease::kFree);
     await_verdict(kVerdict);
   }
-  bool idle() const override { return !busy_; }
+  bool idle() const override { return window_.empty(); }
   void unlinked() override {
     link_ = kNoPeer;
-    client_.remove(*this, nullptr, true);
+    client_.remove(*this, Lease::kFree);
   }
   void peer_gone(const proto::DeathRecord& death) override {
-    why_ = task_worker_died(task_, death);
-    // Its last reply may still be in the ring, whose end comes after it (link_lost).
-    if (link_ != kNoPeer && busy_) return await_verdict(std::chrono::milliseconds(30));
-    client_.remove(*this, &why_, false);
+    death_ = death;
+    // Its last replies may still be in the ring, whose end comes after them (link_lost).
+    if (link_ != kNoPeer && !window_.empty()) return await_verdict(std::chrono::milliseconds(30));
+    client_.remove(*this, Lease::kGone);
   }
-  void on_deadline(base::TimePoint) override {
-    armed_ = false;
-    if (verdict_) return client_.remove(*this, &why_, true);
-    if (busy_) return;
-    if (uses_ != uses_when_armed_) return stay_warm();
-    client_.remove(*this, nullptr, true);
+  void on_deadline(base::TimePoint now) override {
+    if (now >= verdict_at_) return client_.remove(*this, death_ ? Lease::kGone : Lease::kSuspect);
+    if (now >= look_at_) {
+      look_at_ = base::kForever;
+      if (window_.stalled(now))
+        client_.ask_back(*this);
+      else
+        look_later();
+    }
+    if (now < warm_until_) return;
+    warm_until_ = base::kForever;
+    if (!window_.empty()) return;
+    if (uses_ != uses_when_warm_) return stay_warm();
+    client_.remove(*this, Lease::kFree);
   }
-  std::string who() const override { return base::cat("task ", task_); }
+  std::string who() const override {
+    return base::cat("task ", window_.empty() ? std::string_view(shape_.name) : name_of(window_.first().function));
+  }
 
   // One alarm for many short tasks: it looks whether the worker was used since.
   void stay_warm() {
-    if (armed_) return;
-    armed_ = true;
-    uses_when_armed_ = uses_;
-    client_.wire_.wake_at(client_.wire_.now() + kWarm, *this);
+    if (warm_until_ != base::kForever) return;
+    uses_when_warm_ = uses_;
+    client_.wire_.wake_at(warm_until_ = client_.wire_.now() + kWarm, *this);
   }
-  void await_verdict(base::Duration span) {
-    verdict_ = true;
-    client_.wire_.wake_at(client_.wire_.now() + span, *this);
+  // Again one for many: where the worker has moved on by then, it is set anew.
+  void look_later() {
+    if (look_at_ != base::kForever || window_.look_at() == base::kForever) return;
+    client_.wire_.wake_at(look_at_ = window_.look_at(), *this);
+  }
+  void await_verdict(base::Duration span) { client_.wire_.wake_at(verdict_at_ = client_.wire_.now() + span, *this); }
+  ErrorRecord end_of(uint64_t function) const {
+    if (death_) return task_worker_died(name_of(function), *death_);
+    return error_record(ErrorKind::kTaskSystem,
+                        base::cat("task ", name_of(function), ": the connection to its worker broke"));
   }
 
   TaskClient& client_;
   Shape& shape_;
   const LeaseId lease_;
   PeerId link_ = kNoPeer;
-  bool busy_ = false;
-  uint64_t given_up_ = 0;  // the call whose reply nobody but this waits for
-  std::string task_;
+  TaskWindow window_;
   uint64_t uses_ = 0;
-  bool armed_ = false;
-  uint64_t uses_when_armed_ = 0;
-  bool verdict_ = false;
-  ErrorRecord why_;
+  uint64_t uses_when_warm_ = 0;
+  base::TimePoint warm_until_ = base::kForever;
+  base::TimePoint look_at_ = base::kForever;
+  base::TimePoint verdict_at_ = base::kForever;
+  std::optional<proto::DeathRecord> death_;
 };
 
 TaskClient::TaskClient(ObjectTable& table, CallWire& wire) : table_(table), wire_(wire) {}
@@ -117,14 +144,18 @@ TaskClient::Shape& TaskClient::shape_of(const TaskOptions& options) {
   return *(last_ = shapes_.back().get());
 }
 
-void TaskClient::submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call) {
+bool TaskClient::submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call) {
+  at_once_ = false;
   Shape& shape = shape_of(options);
   if (shape.name != name) shape.name = name;
   call->result.call = true;
   OutgoingCall* waiting = call.get();
   call->await_arguments([this, &shape, waiting] { unblock(shape, waiting); });
-  if (call->ready()) return enqueue(shape, std::move(call));
-  shape.blocked.push_back(std::move(call));
+  if (call->ready())
+    enqueue(shape, std::move(call));
+  else
+    shape.blocked.push_back(std::move(call));
+  return at_once_;
 }
 
 std::unique_ptr<OutgoingCall> TaskClient::withdraw(const ObjectSlot& result) {
@@ -146,13 +177,22 @@ std::unique_ptr<OutgoingCall> TaskClient::withdraw(const ObjectSlot& result) {
   return nullptr;
 }
 
-void TaskClient::on_late_reply(PeerId peer, uint64_t call_id) {
+void TaskClient::on_late_reply(PeerId peer, uint64_t call_id, uint64_t ran_us) {
   for (auto& shape : shapes_)
     for (auto& worker : shape->workers)
-      if (worker->link_ == peer && worker->given_up_ == call_id) {
-        worker->given_up_ = 0;
-        return worker->answered(call_id);
-      }
+      if (worker->link_ == peer) return worker->answered(call_id, ran_us);
+}
+
+void TaskClient::on_returned(PeerId peer, uint64_t call_id) {
+  for (auto& shape : shapes_)
+    for (auto& worker : shape->workers) {
+      std::unique_ptr<OutgoingCall> call;
+      if (worker->link_ != peer || !worker->window_.returned(call_id, call)) continue;
+      if (!call) return moved_on(*worker);
+      call->take_back();
+      shape->queue.push_front(std::move(call));
+      return moved_on(*worker);
+    }
 }
 
 void TaskClient::unblock(Shape& shape, OutgoingCall* call) {
@@ -172,27 +212,52 @@ void TaskClient::enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call) {
   dispatch(shape);
 }
 
-bool TaskClient::send(Worker& worker, std::unique_ptr<OutgoingCall>& call) {
+// Behind others where they are soon done, else to a worker that rests, else where the least is to be done.
+TaskClient::Worker* TaskClient::choose(Shape& shape, base::Duration expected) {
+  const auto takes = [&](const Worker& worker) {
+    return worker.link_ != kNoPeer && !worker.death_ && worker.window_.takes(expected);
+  };
+  Worker* last = shape.options.spread ? nullptr : shape.last;
+  if (last && !last->window_.empty() && last->window_.expected() + expected <= kWakeUp && takes(*last)) return last;
+  if (!shape.idle.empty()) return shape.idle.back();
+  Worker* least = nullptr;
+  if (shape.options.spread || expected > kAhead) return nullptr;
+  for (auto& worker : shape.workers)
+    if (takes(*worker) && (!least || worker->window_.expected() < least->window_.expected())) least = worker.get();
+  return least;
+}
+
+bool TaskClient::send(Worker& worker, std::unique_ptr<OutgoingCall>& call, base::Duration expected) {
+  Shape& shape = worker.shape_;
+  std::erase(shape.idle, &worker);
   rpc::FrameHeader header;
-  if (!call->send(worker.link_, header)) return false;
-  worker.busy_ = true;
+  if (!call->send(worker.link_, header, true)) return false;
+  at_once_ |= worker.window_.empty();
   ++worker.uses_;
-  if (worker.task_ != worker.shape_.name) worker.task_ = worker.shape_.name;
+  shape.last = &worker;
   call->result.owner = &worker;
-  call.reset();
+  TaskWindow::Task task{call->result.id.counter, call->function, expected, std::move(call)};
+  worker.window_.sent(std::move(task), wire_.now());
+  worker.look_later();
   return true;
 }
 
 void TaskClient::dispatch(Shape& shape) {
   while (!shape.queue.empty()) {
-    if (shape.queue.front()->result.ready()) {  // its time passed while it waited
+    OutgoingCall& next = *shape.queue.front();
+    if (next.result.ready()) {  // its time passed while it waited
       shape.queue.pop_front();
       continue;
     }
-    if (shape.idle.empty()) break;
-    Worker& worker = *shape.idle.back();
-    shape.idle.pop_back();
-    if (send(worker, shape.queue.front())) shape.queue.pop_front();
+    // One whose arguments are fetched first would hold up those behind it.
+    const base::Duration expected = next.self_contained() ? shape.pace.expected(next.function) : kUnmeasured;
+    Worker* worker = choose(shape, expected);
+    if (!worker) break;
+    const bool rested = worker->window_.empty();
+    if (send(*worker, shape.queue.front(), expected))
+      shape.queue.pop_front();
+    else if (!rested)
+      break;  // it takes no more for now; one that rests is gone, and is not idle any more
   }
   request(shape);
 }
@@ -209,6 +274,7 @@ void TaskClient::request(Shape& shape) {
   request.set_depth(depth_);
   request.set_what(shape.name);
   shape.requested = backlog;
+  at_once_ = true;
   wire_.request_leases(request);
 }
 
@@ -229,27 +295,55 @@ void TaskClient::on_granted(const proto::LeaseGranted& granted) {
   wire_.connect(granted.worker(), *shape.workers.back());
 }
 
-void TaskClient::became_idle(Worker& worker) {
+void TaskClient::moved_on(Worker& worker) {
   Shape& shape = worker.shape_;
-  if (worker.link_ == kNoPeer || worker.busy_) return;
-  // The next one goes to another node.
-  if (shape.options.spread && worker.uses_ != 0) return remove(worker, nullptr, true);
-  if (std::find(shape.idle.begin(), shape.idle.end(), &worker) == shape.idle.end()) shape.idle.push_back(&worker);
+  if (worker.link_ == kNoPeer) return;
+  if (worker.window_.empty()) {
+    if (shape.options.spread && worker.uses_ != 0)
+      return remove(worker, Lease::kFree);  // the next goes to another node
+    if (std::find(shape.idle.begin(), shape.idle.end(), &worker) == shape.idle.end()) shape.idle.push_back(&worker);
+  }
   dispatch(shape);
-  if (!worker.busy_) worker.stay_warm();
+  if (worker.window_.empty()) worker.stay_warm();
 }
 
-void TaskClient::remove(Worker& worker, const ErrorRecord* why, bool give_back) {
+// Its first task takes long, or waits for one behind it.
+void TaskClient::ask_back(Worker& worker) {
+  worker.shape_.pace.took(worker.window_.first().function, kStall);
+  rpc::FrameHeader header;
+  header.kind = rpc::FrameKind::kCancel;
+  header.function = kCancelTakeBack;
+  header.flags = rpc::kFlagUrgent;
+  header.call_id = worker.window_.first().call_id;
+  wire_.send(worker.link_, header, {});
+}
+
+std::unique_ptr<TaskClient::Worker> TaskClient::take_out(Worker& worker) {
   Shape& shape = worker.shape_;
   auto at =
       std::find_if(shape.workers.begin(), shape.workers.end(), [&](const auto& each) { return each.get() == &worker; });
   std::unique_ptr<Worker> gone = std::move(*at);
   shape.workers.erase(at);
   std::erase(shape.idle, &worker);
-  wire_.disconnect(*gone);
-  if (give_back) wire_.return_lease(gone->lease_, why != nullptr);
-  if (why) table_.for_each_owned(gone.get(), [&](ObjectSlot& slot) { table_.fail(slot, *why); });
-  request(shape);
+  if (shape.last == &worker) shape.last = nullptr;
+  wire_.disconnect(worker);
+  return gone;
+}
+
+void TaskClient::remove(Worker& worker, Lease lease) {
+  Shape& shape = worker.shape_;
+  const std::unique_ptr<Worker> gone = take_out(worker);
+  if (lease != Lease::kGone) wire_.return_lease(gone->lease_, lease == Lease::kSuspect);
+  // Of a node that is lost, answers may be lost too: any of them may have begun.
+  const bool answers_are_here = gone->death_ && gone->death_->kind() != proto::NODE_LOST;
+  auto unbegun = answers_are_here ? gone->window_.take_unbegun() : std::vector<std::unique_ptr<OutgoingCall>>();
+  for (; !unbegun.empty(); unbegun.pop_back()) {
+    unbegun.back()->take_back();
+    shape.queue.push_front(std::move(unbegun.back()));
+  }
+  for (const TaskWindow::Task& task : gone->window_.tasks())
+    if (task.call) table_.fail(task.call->result, gone->end_of(task.function));
+  dispatch(shape);
 }
 
 void TaskClient::fail_queue(Shape& shape, const ErrorRecord& why) {
@@ -260,7 +354,11 @@ void TaskClient::fail_queue(Shape& shape, const ErrorRecord& why) {
 void TaskClient::on_failure(const ErrorRecord& why) {
   for (auto& shape : shapes_) {
     fail_queue(*shape, why);
-    while (!shape->workers.empty()) remove(*shape->workers.front(), &why, false);
+    while (!shape->workers.empty()) {
+      const std::unique_ptr<Worker> gone = take_out(*shape->workers.front());
+      for (const TaskWindow::Task& task : gone->window_.tasks())
+        if (task.call) table_.fail(task.call->result, why);
+    }
   }
 }
 

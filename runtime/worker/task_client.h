@@ -3,9 +3,10 @@
 // does).
 //
 // Invariants
-//  1. A worker has at most one task: one that waits for another never has that other one behind it.
-//  2. A task that may have been received is never sent again: it ends with its reply, or with the record of its
-//  worker's end.
+//  1. A worker has one task, or several short ones (task_window.h); what stands behind one that takes long, or waits for
+//  it, is asked back and goes elsewhere.
+//  2. A task that may have begun is never sent again: it ends with its reply, or with the record of its worker's end. What stood
+//  behind it goes elsewhere.
 //  3. What the raylet was last told of a shape's backlog is never less than half of it, and 0 once it is empty.
 #pragma once
 
@@ -23,17 +24,22 @@
 namespace rayo::worker {
 
 inline constexpr base::Duration kWarm = std::chrono::milliseconds(250);
+// What waking a worker that rests costs, some 30 to 100 us: a task that is to begin sooner goes behind others.
+inline constexpr base::Duration kWakeUp = std::chrono::microseconds(50);
 
 class TaskClient {
  public:
   TaskClient(ObjectTable& table, CallWire& wire);
   ~TaskClient();
 
-  void submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call);
+  // True: what this sends is to leave at once; else it may leave together with what follows soon.
+  bool submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call);
   // A task that has not been sent never will be; null where there is none with that result.
   std::unique_ptr<OutgoingCall> withdraw(const ObjectSlot& result);
   // The reply to a task that was given up: its worker is free again.
-  void on_late_reply(PeerId peer, uint64_t call_id);
+  void on_late_reply(PeerId peer, uint64_t call_id, uint64_t ran_us);
+  // A worker gives back a task that was sent ahead: it has not begun, and never will there.
+  void on_returned(PeerId peer, uint64_t call_id);
   void on_granted(const proto::LeaseGranted& granted);
   // Nobody grants any more: everything that waits fails.
   void on_failure(const ErrorRecord& why);
@@ -50,11 +56,15 @@ class TaskClient {
   void enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call);
   void unblock(Shape& shape, OutgoingCall* call);
   void dispatch(Shape& shape);
-  bool send(Worker& worker, std::unique_ptr<OutgoingCall>& call);
+  static Worker* choose(Shape& shape, base::Duration expected);
+  bool send(Worker& worker, std::unique_ptr<OutgoingCall>& call, base::Duration expected);
   void request(Shape& shape);
   void fail_queue(Shape& shape, const ErrorRecord& why);
-  void became_idle(Worker& worker);
-  void remove(Worker& worker, const ErrorRecord* why, bool give_back);
+  void moved_on(Worker& worker);
+  void ask_back(Worker& worker);
+  std::unique_ptr<Worker> take_out(Worker& worker);
+  enum class Lease { kFree, kSuspect, kGone };  // kGone: its raylet knows of the worker's end
+  void remove(Worker& worker, Lease lease);
 
   ObjectTable& table_;
   CallWire& wire_;
@@ -62,6 +72,7 @@ class TaskClient {
   Shape* last_ = nullptr;
   uint64_t next_shape_ = 1;
   int depth_ = 0;
+  bool at_once_ = false;  // of the submit that is under way
 };
 
 }  // namespace rayo::worker

@@ -50,9 +50,18 @@ void Traffic::finish_turn_soon() {
 }
 
 void Traffic::finish_turn() {
+  settle_references();
+  engine_.flush();
+}
+
+void Traffic::finish_call() {
+  settle_references();
+  engine_.flush_rings();
+}
+
+void Traffic::settle_references() {
   if (table_.has_released()) table_.drain();
   if (references_.dirty()) references_.flush();
-  engine_.flush();
 }
 
 StreamWires Traffic::stream_wires() {
@@ -111,6 +120,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     case rpc::FrameKind::kReply:
       return on_reply(peer, header, body);
     case rpc::FrameKind::kCancel:
+      if (header.function & kCancelTakeBack) return host_.on_take_back(peer, header.call_id);
       return host_.on_cancel(peer, header.call_id, header.function);
     case rpc::FrameKind::kRefsTaken:
       return host_.on_refs_taken(peer, header.call_id);
@@ -135,6 +145,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
 }
 
 void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
+  if (header.flags & kFlagReturned) return tasks_.on_returned(peer, header.call_id);
   ObjectSlot* slot = table_.own(header.call_id);
   // Too late (its time is over), or an answer to a question that this peer was never asked.
   if (slot && (!slot->owner || slot->owner->link() != peer)) slot = nullptr;
@@ -143,7 +154,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   if (header.flags & kSectionFlags) {
     on_reply_with_refs(peer, header, body, slot);
   } else if (!slot) {
-    if (!goes_on) tasks_.on_late_reply(peer, header.call_id);
+    if (!goes_on) tasks_.on_late_reply(peer, header.call_id, header.timeout_us);
     return;
   } else if (header.flags & rpc::kFlagFailure) {
     proto::Failure failure;
@@ -155,7 +166,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   } else {
     table_.fulfil(*slot, body);
   }
-  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered(header.call_id);
+  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered(header.call_id, header.timeout_us);
 }
 
 // Refs inside the value: ours from now on, and once our raylet knows the callee may let go of them.
@@ -166,7 +177,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
       table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
     return;
   }
-  if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id);
+  if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id, header.timeout_us);
   const bool given = view->refs.size() > view->arguments || !view->actors.empty();
   if (slot) {
     Inner inner;

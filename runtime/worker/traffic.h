@@ -61,6 +61,8 @@ class Traffic : public Sink, public CallWire {
 
   // What was put off during a turn: released slots, the batch for the raylet, frames.
   void finish_turn();
+  // The same between two of many calls that are run in a row (Engine::flush_rings).
+  void finish_call();
   // Any thread, lock-free: a turn soon, for a handle that was dropped and that the raylet has to hear of.
   void finish_turn_soon();
 
@@ -91,6 +93,7 @@ class Traffic : public Sink, public CallWire {
   void wake_at(base::TimePoint at, CallOwner& owner) override;
 
  private:
+  void settle_references();
   void on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body);
   void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
   void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);

@@ -36,7 +36,9 @@ void WaitChain::pass_on(proto::CallChain chain) {
 void WaitChain::on_probe(PeerId peer, uint64_t call_id, ByteView body) {
   const CallHost::Running* running = host_.running();
   if (!running || !waiting_) return;  // whatever is asked for will run
-  const bool asked_for = (running->peer == peer && running->call_id == call_id) || host_.mailbox().holds(peer, call_id);
+  // A task behind the one that waits goes elsewhere (task_window.h); an actor's calls wait for it.
+  const bool asked_for = (running->peer == peer && running->call_id == call_id) ||
+                         (!running->task && host_.mailbox().holds(peer, call_id));
   proto::CallChain chain;
   if (!asked_for || !chain.ParseFromArray(body.data(), static_cast<int>(body.size())) || chain.actors_size() == 0)
     return;
@@ -55,7 +57,7 @@ void WaitChain::found(const proto::CallChain& chain) {
   CallOwner* owner = slot.owner;
   table_.fail(slot, error_record(ErrorKind::kDeadlock, text,
                                  "do not wait for a call inside a method that the called actor itself waits for"));
-  if (owner) owner->answered(slot.id.counter);
+  if (owner) owner->given_up(slot.id.counter);
 }
 
 }  // namespace rayo::worker

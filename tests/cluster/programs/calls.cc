@@ -39,6 +39,11 @@ struct Counter {
 int64_t sum(const Numbers& numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t{0}); }
 int64_t nested(int64_t n) { return n <= 0 ? 1 : 2 * rayo::remote<nested>(n - 1).get(); }
 
+int64_t answer_or_die(int64_t n) {
+  if (n < 0) std::abort();
+  return n;
+}
+
 int g_failed = 0;
 
 void check(bool holds, const char* what) {
@@ -96,12 +101,31 @@ void calls(const rayo::NodeRecord& node) {
   thrown<rayo::ActorDied>([&] { other.call<&Counter::add>(1).get(); }, "a call after kill");
 }
 
+// Short ones are sent to a worker before it has ended the ones before: those of one that dies run elsewhere.
+void tasks(const rayo::NodeRecord& node) {
+  const rayo::TaskOptions there{.node = node.id};
+  for (int round = 0; round < 3; ++round) {
+    std::vector<rayo::ObjectRef<int64_t>> results;
+    for (int64_t n = 0; n < 500; ++n) results.push_back(rayo::remote<answer_or_die>(there, n % 200 == 150 ? -1 : n));
+    for (int64_t n = 0; n < 500; ++n) {
+      rayo::ObjectRef<int64_t>& result = results[static_cast<size_t>(n)];
+      if (n % 200 == 150)
+        thrown<rayo::TaskError>([&] { result.get(); }, "a task that ends its worker");
+      else if (const auto got = result.try_get(); !got || *got != n)
+        return check(false, "a task beside one that ends its worker");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   rayo::init(argc, argv);
   const auto nodes = rayo::nodes();
-  for (const rayo::NodeRecord& node : nodes) calls(node);
+  for (const rayo::NodeRecord& node : nodes) {
+    calls(node);
+    tasks(node);
+  }
   auto named = rayo::spawn<Counter>({.name = "named"});
   check(named.call<&Counter::add>(9).get() == 9, "a named actor");
   check(rayo::actor<Counter>("named").call<&Counter::add>(0).get() == 9, "found by its name");

@@ -69,7 +69,7 @@ class ActorClientTest : public testing::Test {
   }
   void reply(ObjectSlot& slot) {
     table_.fulfil(slot, bytes_of("reply"));
-    client_.answered(slot.id.counter);
+    client_.answered(slot.id.counter, 0);
   }
   std::vector<std::string> sent() const {
     std::vector<std::string> out;

@@ -1,6 +1,7 @@
 // If this fails, calls between processes of a node are lost, hang, or take a process down with them.
 #include "runtime/worker/engine.h"
 
+#include <array>
 #include <atomic>
 #include <gtest/gtest.h>
 #include <random>
@@ -323,6 +324,62 @@ TEST(Engine, ABurstOverASocketLeavesByItself) {
   const base::TimePoint limit = soon();
   while (server.answered() != 1000 && base::system_clock().now() < limit) std::this_thread::yield();
   EXPECT_EQ(server.answered(), 1000u);
+}
+
+// A call that is taken for short may take long once: what was answered before it must not wait for its end.
+TEST(Engine, WhatWasSentBeforeUserCodeThatTurnsOutLongArrivesMeanwhile) {
+  for (const bool ring : {true, false}) {
+    TestProcess caller, callee;
+    callee.engine.start_service();
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    PeerId to_caller = kNoPeer;
+    if (ring) {
+      to_caller = link(caller, callee).at_b;
+    } else {
+      std::scoped_lock hold(caller.engine.baton(), callee.engine.baton());
+      to_caller = callee.engine.add_tcp_peer(duplicate(ends[0]), nullptr).value_or(kNoPeer);
+      ASSERT_TRUE(caller.engine.add_tcp_peer(duplicate(ends[1]), nullptr).ok());
+    }
+    std::atomic<bool> arrived{false};
+    caller.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { arrived = true; };
+    std::thread waits([&] {
+      std::lock_guard hold(caller.engine.baton());
+      caller.engine.wait_until([&] { return arrived.load(); }, soon());
+    });
+    {
+      std::lock_guard hold(callee.engine.baton());
+      EXPECT_TRUE(callee.engine.send(to_caller, call(1), {}));
+      callee.engine.run_user(false, [&, limit = soon(20s)] {
+        while (!arrived && base::system_clock().now() < limit) std::this_thread::yield();
+      });
+    }
+    EXPECT_TRUE(arrived) << (ring ? "ring" : "socket");
+    waits.join();
+    ::close(ends[0]), ::close(ends[1]);
+  }
+}
+
+// Answers of many calls in a row leave in one write; those of a task before the next one begins.
+TEST(Engine, FramesOverASocketWaitForEachOtherUntilTheyAreHandedOver) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const base::Fd other(ends[1]);
+  TestProcess process;
+  std::lock_guard hold(process.engine.baton());
+  const PeerId peer = process.engine.add_tcp_peer(base::Fd(ends[0]), nullptr).value_or(kNoPeer);
+  std::array<char, 2000> bytes;
+  const auto arrived = [&] { return ::recv(other.get(), bytes.data(), bytes.size(), MSG_DONTWAIT); };
+  for (uint64_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(process.engine.send(peer, call(i), {}));
+    process.engine.flush_rings();
+  }
+  EXPECT_EQ(arrived(), -1);
+  process.engine.flush();
+  EXPECT_EQ(arrived(), 10 * static_cast<ssize_t>(sizeof(rpc::FrameHeader)));
+  ASSERT_TRUE(process.engine.send(peer, call(11), {}));
+  process.engine.hand_over();
+  EXPECT_EQ(arrived(), static_cast<ssize_t>(sizeof(rpc::FrameHeader)));
 }
 
 TEST(Engine, TheRayletsDescriptorsComeWithTheirFrame) {

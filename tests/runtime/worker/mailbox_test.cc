@@ -111,5 +111,29 @@ TEST_F(MailboxTest, AnyHistoryKeepsEachCallersOrder) {
   EXPECT_EQ(mailbox_.size(), 0u);
 }
 
+// What a worker gives back must not start as well, and nothing of others may get lost on the way.
+TEST_F(MailboxTest, TasksThatHaveNotStartedAreGivenBackToTheirPeerAlone) {
+  for (uint64_t id = 1; id <= 3; ++id) push(1, id, false, 8 * id);
+  IncomingCall call;
+  ASSERT_TRUE(mailbox_.take(call));  // 1; the others are in the half that is being emptied
+  push(2, 4);
+  push(1, 5);
+  std::vector<uint64_t> back;
+  for (const IncomingCall& each : mailbox_.take_back(1, 2)) back.push_back(each.header.call_id);
+  EXPECT_EQ(back, (std::vector<uint64_t>{3, 5}));
+  EXPECT_EQ(mailbox_.size(), 2u);
+  EXPECT_FALSE(mailbox_.holds(1, 5));
+  EXPECT_EQ(take_all(), (std::vector<uint64_t>{2, 4}));
+  EXPECT_TRUE(mailbox_.take_back(1, 0).empty());
+}
+
+TEST_F(MailboxTest, CallsOfActorsAreNotGivenBack) {
+  rpc::FrameHeader header = header_of(1, 0);
+  header.target = 7;
+  mailbox_.push(1, header, {}, nullptr);
+  EXPECT_TRUE(mailbox_.take_back(1, 0).empty());
+  EXPECT_EQ(take_all(), std::vector<uint64_t>{1});
+}
+
 }  // namespace
 }  // namespace rayo::worker
