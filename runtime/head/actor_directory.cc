@@ -16,6 +16,8 @@ namespace {
 
 ActorId id_of(const Actor& actor) { return rpc::from_proto<ActorId>(actor.spec.actor()); }
 
+constexpr size_t kLongestName = 256;  // lists and terminals show names as they are
+
 std::string name_key(const std::string& space, const std::string& name) { return space + '\0' + name; }
 std::string name_key(const Actor& actor) { return name_key(actor.spec.namespace_(), actor.spec.name()); }
 
@@ -57,6 +59,14 @@ proto::Failure check(const proto::CreateActor& request) {
   if (request.get_if_exists() && spec.name().empty()) {
     return failure(proto::INVALID, "get_if_exists asks for an actor by name, and there is none",
                    "give the actor a name, or leave get_if_exists out");
+  }
+  for (const std::string* name : {&spec.name(), &spec.namespace_()}) {
+    const bool controls = std::ranges::any_of(*name, [](unsigned char c) { return c < ' ' || c == 127; });
+    if (!controls && name->size() <= kLongestName) continue;
+    return failure(proto::INVALID,
+                   cat("a name of an actor or its namespace ",
+                       controls ? "with control characters" : "that is too long", " (", name->size(), " bytes)"),
+                   cat("use at most ", kLongestName, " bytes of text on one line"));
   }
   if (spec.detached() && spec.name().empty()) {
     return failure(proto::INVALID, "a detached actor without a name could be found by nobody", "give it a name");

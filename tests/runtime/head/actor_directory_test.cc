@@ -288,6 +288,16 @@ TEST_F(ActorDirectoryTest, HistoryIsBounded) {
   EXPECT_LE(few_bytes.all().size(), 3u);
 }
 
+TEST_F(ActorDirectoryTest, NamesAreTextOnOneLine) {
+  for (const std::string& name :
+       {std::string("\x1b[2J"), std::string("two\nlines"), std::string(257, 'x'), std::string("a\0b", 3)}) {
+    auto created = actors.create(request(1, name), kNode, 1, changes);
+    EXPECT_EQ(created.outcome, Creation::kRefused) << name;
+    EXPECT_NE(created.failure.next_step().find("256 bytes"), std::string::npos);
+  }
+  EXPECT_EQ(actors.create(request(1, "h\xc3\xa4ufig/2"), kNode, 1, changes).outcome, Creation::kNew);
+}
+
 TEST_F(ActorDirectoryTest, ABadDemandIsRefusedWithWords) {
   auto bad = request(1);
   (*bad.mutable_spec()->mutable_demand()->mutable_resources()->mutable_units())["gpu"] = 15'000;
