@@ -8,6 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr base::Duration kAwayPoll = 200ms;
 constexpr base::Duration kHeadLimit = 30s;  // for a head that is there and slow; HeadLink tells of one that is away
 
 proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const proto::ToRaylet& message) {
@@ -39,6 +40,22 @@ proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const p
       break;
   }
   return request;
+}
+
+bool is_away(const base::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
+bool is_created(const base::StatusOr<proto::RelayReply>& answer, ActorId actor) {
+  return answer.ok() && answer->has_actor() && rpc::from_proto<ActorId>(answer->actor().actor()) == actor;
+}
+
+proto::RelayReply living(ActorId actor) {
+  proto::RelayReply reply;
+  rpc::to_proto(actor, reply.mutable_actor()->mutable_actor());
+  reply.mutable_actor()->set_state(proto::STARTING);
+  reply.mutable_actor()->set_incarnation(1);
+  return reply;
 }
 
 }  // namespace
@@ -106,8 +123,13 @@ void HeadRequests::create(ProcessId from, const Question& question) {
   cache_.watch(actor, from);
   const bool started = start_here(from, spec);
   auto asked = relay(from, question, started);
-  bool created = asked.ok() && asked->has_actor() && rpc::from_proto<ActorId>(asked->actor().actor()) == actor;
-  if (started) begun(actor, created ? nullptr : &asked);
+  const bool later = started && is_away(asked.status()) && processes_.find(from);
+  if (later)
+    asked = living(actor);
+  else if (started)
+    begun(actor, asked);
+  if (later) create_later(actor, relay_request(*processes_.find(from), processes_.node(), question.message));
+  const bool created = is_created(asked, actor);
   if (created) {
     // What this node has told of it meanwhile may be newer than the answer, or older: it may be dead by now.
     learn_from_answer(from, asked->actor(), ActorCache::Source::kHere);
@@ -115,6 +137,19 @@ void HeadRequests::create(ProcessId from, const Question& question) {
   }
   if (!created && cache_.unwatch(actor, from)) tell_unwatched(actor);
   reply(from, question, asked);
+}
+
+// It runs, and the head is away: it lives on like any other, and the head hears of it when it is back.
+void HeadRequests::create_later(ActorId actor, proto::RelayRequest request) {
+  request.set_started(true);
+  tasks_.spawn("create later", [this, actor, request = std::move(request)] {
+    base::StatusOr<proto::RelayReply> asked = living(actor);
+    do {
+      if (!base::sleep_for(kAwayPoll)) return;
+      asked = head_.relay(request, loop_.deadline(kHeadLimit));
+    } while (is_away(asked.status()));
+    begun(actor, asked);
+  });
 }
 
 bool HeadRequests::start_here(ProcessId from, proto::ActorSpec spec) {
@@ -127,10 +162,11 @@ bool HeadRequests::start_here(ProcessId from, proto::ActorSpec spec) {
   return true;
 }
 
-// The head has answered of an actor that runs here already; `refusal`: it did not take it.
-void HeadRequests::begun(ActorId actor, const base::StatusOr<proto::RelayReply>* refusal) {
+// The head has answered of an actor that runs here already.
+void HeadRequests::begun(ActorId actor, const base::StatusOr<proto::RelayReply>& answer) {
   auto held_back = starts_.end(actor);
-  if (refusal) return end_here_(actor, refusal->ok() ? (*refusal)->failure() : failure_of(refusal->status()));
+  if (!is_created(answer, actor))
+    return end_here_(actor, answer.ok() ? answer->failure() : failure_of(answer.status()));
   for (auto& info : held_back) report(info);
   if (cache_.holds(actor)) return;
   proto::NodeUp up;  // its handles came and went meanwhile, and the head has counted its creator
@@ -139,7 +175,11 @@ void HeadRequests::begun(ActorId actor, const base::StatusOr<proto::RelayReply>*
 }
 
 void HeadRequests::report(const proto::ActorInfo& info) {
-  if (starts_.hold_back(info)) return;
+  if (starts_.hold_back(info)) {
+    // The end of its only life: the head could say nothing else.
+    if (info.state() == proto::DEAD && info.max_restarts() == 0) learn(info, ActorCache::Source::kHere);
+    return;
+  }
   proto::NodeUp up;
   *up.mutable_actor() = info;
   head_.send(std::move(up));

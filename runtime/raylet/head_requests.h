@@ -62,7 +62,8 @@ class HeadRequests {
   void answer(ProcessId from, const Question& question);
   void create(ProcessId from, const Question& question);
   bool start_here(ProcessId from, proto::ActorSpec spec);
-  void begun(ActorId actor, const base::StatusOr<proto::RelayReply>* refusal);
+  void create_later(ActorId actor, proto::RelayRequest request);
+  void begun(ActorId actor, const base::StatusOr<proto::RelayReply>& answer);
   void watch(ProcessId from, const Question& question);
   void learn_from_answer(ProcessId asker, const proto::ActorInfo& info, ActorCache::Source source);
   void unwatch(ProcessId from, const Question& question);

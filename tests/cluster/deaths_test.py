@@ -168,3 +168,25 @@ def test_calls_go_on_when_the_head_is_killed_and_status_tells_what_is_known(home
     program.process.wait()
     assert home.rayo("stop", "--all", "--grace", "2s").code in (0, 1)
     home.check_nothing_left()
+
+
+def test_an_actor_that_is_made_while_the_head_is_stopped_lives_and_the_head_hears_of_it(home, nodes):
+    program = Program(home, "cluster_deaths", "late")
+    program.line_that("ready", 60)
+    head = pid_in(Path(home.head["session_dir"]) / "head", "head.pid")
+    os.kill(head, signal.SIGSTOP)
+    try:
+        program.tell("go")
+        began = time.monotonic()
+        while time.monotonic() - began < 7:  # longer than the head's patience
+            line = program.line(10)
+            assert not line.startswith("{"), line
+        assert int(line) > 100
+    finally:
+        os.kill(head, signal.SIGCONT)
+    home.wait_for(lambda: home.status()["actors"]["alive"] == 1, "the head knows of it")
+    while program.line(5).startswith("{"):
+        pass
+    program.process.terminate()
+    program.process.wait(20)
+    home.wait_for(lambda: home.status()["actors"]["alive"] == 0, "and of its end")

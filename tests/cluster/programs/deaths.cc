@@ -4,6 +4,7 @@
 //                                            theirs is under way, and tells how long until it knew, and the last record
 //   cluster_deaths hold NODE...              actors, a running task and a large object on the nodes; then END
 //   cluster_deaths call NODE                 an actor there that is called without end, one line a call
+//   cluster_deaths late                      the same, of an actor on this node that is made when a line is read
 //   cluster_deaths chat NODE NODE            the same through a second actor on the other node
 //   cluster_deaths print LINES               an actor that prints so many lines, and as many as each number on stdin; then END
 //   cluster_deaths wait                      a get that nobody answers, again and again where it is interrupted
@@ -177,6 +178,15 @@ int call(rayo::NodeId node) {
   return call_on([&](int64_t n) { return actor.call<&Victim::add>(n).get(); });
 }
 
+// An actor that is made when a word comes: on this node, of its own accord.
+int late() {
+  say("ready");
+  std::string word;
+  std::getline(std::cin, word);
+  auto actor = rayo::spawn<Victim>();
+  return call_on([&](int64_t n) { return actor.call<&Victim::add>(n).get(); });
+}
+
 int chat(rayo::NodeId first, rayo::NodeId second) {
   auto one = rayo::spawn<Victim>({.node = first});
   auto two = rayo::spawn<Victim>({.node = second});
@@ -214,6 +224,7 @@ int run(int argc, char** argv) {
     return victims(std::string(argv[2]) == "actor", node_of(argv[3]), std::atoi(argv[4]));
   if (what == "hold") return hold(argc - 2, argv + 2);
   if (what == "call" && argc == 3) return call(node_of(argv[2]));
+  if (what == "late") return late();
   if (what == "chat" && argc == 4) return chat(node_of(argv[2]), node_of(argv[3]));
   if (what == "print" && argc == 3) return print(std::atoll(argv[2]));
   if (what == "wait") return wait();
