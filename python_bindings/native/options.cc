@@ -96,6 +96,8 @@ TaskOptions task_options(const py::dict& options) {
   Setters setters;
   add_resources(setters, told.resources);
   add_placement(setters, told);
+  setters["max_retries"] = [&](py::handle value) { told.max_retries = value.cast<int>(); };
+  setters["max_calls"] = [&](py::handle value) { told.max_calls = value.cast<int>(); };
   read_options(options, setters);
   return told;
 }
@@ -112,6 +114,7 @@ ActorOptions actor_options(const py::dict& options) {
   setters["max_restarts"] = [&](py::handle value) { told.max_restarts = value.cast<int>(); };
   setters["max_concurrency"] = [&](py::handle value) { told.max_concurrency = value.cast<int>(); };
   setters["max_call_retries"] = [&](py::handle value) { told.max_call_retries = value.cast<int>(); };
+  setters["max_pending_calls"] = [&](py::handle value) { told.max_pending_calls = value.cast<int>(); };
   setters["detached"] = [&](py::handle value) {
     if (value.cast<bool>()) told.lifetime = Lifetime::kDetached;
   };

@@ -6,7 +6,16 @@ import json
 from rayo import _concurrency, _native, _serialization
 from rayo._objects import _require_session
 from rayo._objects import ObjectRefGenerator
-from rayo._remote import Exported, checked_returns, children_here, native_options, own_environment, split, strategy_options
+from rayo._remote import (
+    Exported,
+    check_counts,
+    checked_returns,
+    children_here,
+    native_options,
+    own_environment,
+    split,
+    strategy_options,
+)
 
 # Options of an actor: Ray's name -> ours; None: accepted and without effect here.
 _ACTOR_OPTIONS = {
@@ -21,7 +30,7 @@ _ACTOR_OPTIONS = {
     "max_restarts": "max_restarts",
     "max_task_retries": "max_call_retries",
     "lifetime": None,
-    "max_pending_calls": None,
+    "max_pending_calls": "max_pending_calls",
     "max_concurrency": None,
     "concurrency_groups": None,
     "allow_out_of_order_execution": None,
@@ -78,6 +87,9 @@ class ActorClass:
         self._exported = exported or Exported(cls)
         self._options = dict(options or {})
         self._native = native_options(self._options, _ACTOR_OPTIONS, "an actor")
+        check_counts(self._options, {"max_restarts": -1, "max_task_retries": -1, "max_pending_calls": -1})
+        if self._native.get("max_pending_calls") == -1:  # Ray's word for no limit
+            del self._native["max_pending_calls"]
         self._native.update(strategy_options(self._options.get("scheduling_strategy")))
         self._settings, self._native["max_concurrency"] = _concurrency.settings_of(
             cls, self._options.get("max_concurrency"), self._options.get("concurrency_groups")

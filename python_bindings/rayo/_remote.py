@@ -17,8 +17,8 @@ _TASK_OPTIONS = {
     "resources": "resources",
     "label_selector": "labels",
     "scheduling_strategy": None,
-    "max_retries": None,
-    "max_calls": None,
+    "max_retries": "max_retries",
+    "max_calls": "max_calls",
     "retry_exceptions": None,
     "runtime_env": None,
     "name": None,
@@ -90,6 +90,14 @@ def native_options(given, known, what):
         if known[name] is not None and value is not None:
             options[known[name]] = _label_rules(value) if known[name] == "labels" else value
     return options
+
+
+def check_counts(options, least):
+    """ValueError where an option of `least` (name: its smallest value) is no whole number from there."""
+    for name, smallest in least.items():
+        value = options.get(name)
+        if value is not None and (not isinstance(value, int) or value < smallest):
+            raise ValueError(f"{name} is {value!r}: it is a whole number from {smallest}")
 
 
 def _label_rules(selector):
@@ -192,8 +200,12 @@ class RemoteFunction:
         wrapped = _wrapped(function, self._options)
         self._exported = Exported(wrapped) if exported is None or wrapped is not function else exported
         self._num_returns = checked_returns(self._options.pop("num_returns", None), function)
+        check_counts(self._options, {"max_retries": -1, "max_calls": 0})
         self._native = native_options(self._options, _TASK_OPTIONS, "a task")
         self._native.update(strategy_options(self._options.get("scheduling_strategy")))
+        if self._options.get("num_gpus") and self._options.get("max_calls") is None:
+            self._native["max_calls"] = 1  # as in Ray: the memory that libraries keep on a device goes with the process
+        self._task_name = self._options.get("name")
 
     def __call__(self, *args, **kwargs):
         name = self._function.__name__

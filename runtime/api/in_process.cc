@@ -6,6 +6,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
 #include "runtime/worker/demand.h"
+#include "runtime/worker/failure.h"
 
 namespace rayo::api {
 
@@ -225,6 +226,8 @@ ObjectHandle InProcess::call(const ActorId& id, const CallRequest& request) {
   Lock lock(lock_);
   check_running();
   Actor& actor = actor_of(id);
+  if (actor.max_pending != 0 && actor.mailbox.size() + actor.current.size() >= actor.max_pending)
+    throw_error(worker::too_many_pending(actor.runner.name, actor.max_pending));
   auto call = new_call(request, &actor);
   Object* result = new_object();
   expect_result(result, *call, request.timeout);
@@ -238,7 +241,8 @@ ObjectHandle InProcess::call(const ActorId& id, const CallRequest& request) {
   return {result->id, result};
 }
 
-ObjectHandle InProcess::submit(const TaskOptions&, const CallRequest& request) {
+ObjectHandle InProcess::submit(const TaskOptions& options, const CallRequest& request) {
+  worker::check_options(options);
   Lock lock(lock_);
   check_running();
   auto call = new_call(request, nullptr);
@@ -330,6 +334,7 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
   actor.name_space = name_space;
   actor.count = options.lifetime == Lifetime::kDetached ? 2 : 1;  // a handle of its own
   actor.most_concurrent = static_cast<size_t>(options.max_concurrency);
+  actor.max_pending = static_cast<size_t>(options.max_pending_calls);
   if (actor.most_concurrent > 1)
     actor.fibers = std::make_unique<worker::CallFibers>(
         options.stack_size != 0 ? options.stack_size : ActorOptions{}.stack_size, base::system_clock());

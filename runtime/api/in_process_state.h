@@ -98,6 +98,7 @@ struct Actor {
   std::deque<std::unique_ptr<Call>> mailbox;
   std::vector<Call*> current;  // what its thread is at
   size_t most_concurrent = 1;
+  size_t max_pending = 0;                      // 0: no limit
   std::unique_ptr<worker::CallFibers> fibers;  // most_concurrent > 1; of its thread alone
   std::optional<ErrorRecord> death;            // what its callers get; set: it takes no more calls
   std::condition_variable wake;

@@ -89,6 +89,7 @@ Actor make_actor(const proto::ActorSpec& spec, NodeId creator, int64_t now_us) {
   *info.mutable_resources() = spec.demand().resources();
   info.set_max_restarts(spec.max_restarts());
   info.set_max_call_retries(spec.max_call_retries());
+  info.set_max_pending_calls(spec.max_pending_calls());
   info.set_detached(spec.detached());
   info.set_since_unix_us(now_us);
   if (creator) actor.holders.insert(creator);

@@ -50,6 +50,7 @@ void ActorHost::start(const proto::StartActor& request) {
   *info.mutable_resources() = request.spec().demand().resources();
   info.set_max_restarts(request.spec().max_restarts());
   info.set_max_call_retries(request.spec().max_call_retries());
+  info.set_max_pending_calls(request.spec().max_pending_calls());
   info.set_detached(request.spec().detached());
   hosted->lease = rpc::from_proto<LeaseId>(request.lease());
   hosted->soft_load = scheduler::soft_load(rpc::from_proto(request.spec().demand()));

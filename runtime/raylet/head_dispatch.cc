@@ -50,8 +50,9 @@ void HeadDispatch::message(proto::NodeDown message) {
                                       rpc::from_proto<ProcessId>(message.worker_died().process()),
                                       message.worker_died().death());
     case proto::NodeDown::kEndLease:
-      return parts_.leases.end_lease(rpc::from_proto<LeaseId>(message.end_lease().lease()),
-                                     message.end_lease().worker_suspect());
+      return parts_.leases.end_lease(
+          rpc::from_proto<LeaseId>(message.end_lease().lease()),
+          message.end_lease().worker_suspect() ? WorkerAfter::kSuspect : WorkerAfter::kGoesOn);
     case proto::NodeDown::kLogLines:
       return parts_.output.from_head(message.log_lines());
     case proto::NodeDown::kNotice:

@@ -163,7 +163,7 @@ void LeaseService::send_granted(ProcessId to, uint64_t shape, proto::LeaseGrante
   proto::ToWorker message;
   auto lease = rpc::from_proto<LeaseId>(granted.lease());
   *message.mutable_lease_granted() = std::move(granted);
-  if (!processes_.send(to, 0, message) && lease) end_lease(lease, false);
+  if (!processes_.send(to, 0, message) && lease) end_lease(lease, WorkerAfter::kGoesOn);
 }
 
 proto::PlaceLeasesRequest LeaseService::question(const LeaseWish& wish) const {
@@ -254,20 +254,23 @@ proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoi
 void LeaseService::give_back(ProcessId, const proto::ReturnLease& request) {
   auto id = rpc::from_proto<LeaseId>(request.lease());
   auto away = away_.find(id);
-  if (away == away_.end()) return end_lease(id, request.worker_suspect());
+  if (away == away_.end()) return end_lease(id, worker_after(request));
   proto::EndLeaseFromRequest end;
   *end.mutable_lease() = request.lease();
   end.set_worker_suspect(request.worker_suspect());
+  end.set_retire(request.retire());
   outside_.end_lease_from(away->second.node, end);
   away_.erase(away);
 }
 
-void LeaseService::end_lease(LeaseId id, bool worker_suspect) {
+void LeaseService::end_lease(LeaseId id, WorkerAfter worker) {
   auto lease = table_.end(id);
   if (!lease) return;
   taking_back_.erase(id);
-  if (lease->worker && worker_suspect) {
-    workers_.end(lease->worker, {proto::STOPPED, "the connection of its requester broke"}, kEndGrace);
+  if (lease->worker && worker != WorkerAfter::kGoesOn) {
+    const char* why = worker == WorkerAfter::kSuspect ? "the connection of its requester broke"
+                                                      : "it has run as many tasks as max_calls says";
+    workers_.end(lease->worker, {proto::STOPPED, why}, kEndGrace);
   } else if (lease->worker) {
     if (LocalProcess* worker = processes_.find(lease->worker)) worker->what.clear();
     workers_.release(lease->worker);
@@ -295,7 +298,7 @@ void LeaseService::confirm_leases(base::Duration each) {
       for (const auto& unknown : reply->unknown()) {
         base::log().warn("lease {} is ended: the node that it was granted to does not know it",
                          rpc::from_proto<LeaseId>(unknown).hex());
-        end_lease(rpc::from_proto<LeaseId>(unknown), false);
+        end_lease(rpc::from_proto<LeaseId>(unknown), WorkerAfter::kGoesOn);
       }
     });
   }
@@ -323,7 +326,7 @@ void LeaseService::process_gone(const LocalProcess& process) {
   for (const WishKey& key : wished) withdraw(key);
   // Its own lease; what it had leased: those workers may be in the middle of its tasks, so they end.
   if (const Lease* own = table_.of_worker(process.id)) table_.end(own->id);
-  for (LeaseId id : table_.of_requester(process.id)) end_lease(id, true);
+  for (LeaseId id : table_.of_requester(process.id)) end_lease(id, WorkerAfter::kSuspect);
   for (auto away = away_.begin(); away != away_.end();) {
     if (away->second.requester != process.id) {
       ++away;
@@ -339,7 +342,7 @@ void LeaseService::process_gone(const LocalProcess& process) {
 }
 
 void LeaseService::node_gone(NodeId node) {
-  for (LeaseId id : table_.of_requester_node(node)) end_lease(id, true);
+  for (LeaseId id : table_.of_requester_node(node)) end_lease(id, WorkerAfter::kSuspect);
   std::erase_if(away_, [node](const auto& entry) { return entry.second.node == node; });
 }
 

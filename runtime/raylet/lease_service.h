@@ -31,6 +31,15 @@ struct OwnNode {
   std::map<std::string, std::string> labels;
 };
 
+// What becomes of a worker whose lease ends.
+enum class WorkerAfter : uint8_t { kGoesOn, kSuspect, kRetired };
+// As a ReturnLease or EndLeaseFromRequest says.
+template <class Message>
+WorkerAfter worker_after(const Message& message) {
+  if (message.worker_suspect()) return WorkerAfter::kSuspect;
+  return message.retire() ? WorkerAfter::kRetired : WorkerAfter::kGoesOn;
+}
+
 class LeaseService {
  public:
   // What it asks of the head and of other raylets (in fibers), and whom it tells that free resources changed.
@@ -53,7 +62,7 @@ class LeaseService {
 
   // ---- the head and other raylets ----
   proto::GrantReply grant(const proto::Grant& request, base::TimePoint deadline);  // in a fiber
-  void end_lease(LeaseId lease, bool worker_suspect);
+  void end_lease(LeaseId lease, WorkerAfter worker);
   // Of leases on another node: which of them no process here holds.
   proto::CheckLeasesReply unknown_leases(const proto::CheckLeasesRequest& request) const;
   // Asks those who hold leases here that were not confirmed for `each`, and ends what they do not know.

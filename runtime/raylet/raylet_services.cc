@@ -196,7 +196,7 @@ void add_node_methods(rpc::Service& service, Parts& parts) {
     return base::StatusOr<proto::CheckReachReply>(reply);
   });
   service.on(rpc::raylet::kEndLeaseFrom, [&parts](const proto::EndLeaseFromRequest& request, rpc::Call&) {
-    parts.leases.end_lease(rpc::from_proto<LeaseId>(request.lease()), request.worker_suspect());
+    parts.leases.end_lease(rpc::from_proto<LeaseId>(request.lease()), worker_after(request));
     return base::StatusOr<proto::Done>(proto::Done());
   });
   service.on(rpc::raylet::kCheckLeases, [&parts](const proto::CheckLeasesRequest& request, rpc::Call&) {

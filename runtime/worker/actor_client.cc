@@ -173,6 +173,7 @@ void ActorClient::on_alive(const proto::ActorInfo& info) {
   if (!may_restart_) let_go_of_arguments();
   ended_ = false;
   call_retries_ = info.max_call_retries();
+  limit_pending(info.max_pending_calls());
   incarnation_ = info.incarnation();
   address_ = info.address();
   link_to_address();

@@ -38,6 +38,10 @@ class ActorClient : public CallOwner {
   // Whether one more call may be made; false: the caller waits until it is true, or gives up with Backpressure.
   bool room() const { return outstanding_ + queue_.size() < kWindow; }
   bool dead() const { return state_ == State::kDead; }
+  // As many calls as its max_pending_calls allows; 0 there: no limit. Its maker knows it from the start.
+  bool full() const { return max_pending_ != 0 && outstanding_ + queue_.size() >= max_pending_; }
+  uint32_t max_pending() const { return max_pending_; }
+  void limit_pending(int calls) { max_pending_ = static_cast<uint32_t>(calls); }
   // The control store knows the actor, so its handles may leave this process. False between spawn and the head's answer.
   bool registered() const { return registered_; }
   void set_registered(bool yes) { registered_ = yes; }
@@ -112,6 +116,7 @@ class ActorClient : public CallOwner {
   };
   std::unordered_map<uint64_t, Kept> kept_;    // under way, by call id: may be sent to the next life
   int call_retries_ = 0;                       // < 0: without end
+  uint32_t max_pending_ = 0;                   // 0: no limit
   base::TimePoint deadline_ = base::kForever;  // of kLost, or of the last word
   bool pumping_ = false;
   bool parting_ = false;

@@ -49,6 +49,13 @@ class CallOwner {
   virtual std::string who() const = 0;
 };
 
+// What is to become of the worker of a lease that is given back.
+enum class GiveBack : uint8_t {
+  kFree,     // it takes others' tasks
+  kSuspect,  // it may be in the middle of one: it ends
+  kRetired,  // it has run as many as it was to: it ends
+};
+
 class CallWire {
  public:
   virtual ~CallWire() = default;
@@ -69,7 +76,7 @@ class CallWire {
   // A client that was told to part has nothing under way any more.
   virtual void went_idle(const ActorId& actor) = 0;
   virtual void request_leases(const proto::RequestLeases& request) = 0;
-  virtual void return_lease(const LeaseId& lease, bool worker_suspect) = 0;
+  virtual void return_lease(const LeaseId& lease, GiveBack how) = 0;
 
   virtual base::TimePoint now() const = 0;
   // owner.on_deadline is wanted at `at`; asked for again each time.

@@ -302,6 +302,7 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
   Hold hold = enter();
   await_registered(request.inner_actors);
   ActorClient& client = traffic_.actors().of(actor);
+  if (client.full()) throw_error(too_many_pending(client.who(), client.max_pending()));
   if (!client.room()) wait_for_room(client);
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
@@ -488,6 +489,7 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
   *spec.mutable_demand() = demand_of(options);
   spec.set_max_restarts(options.max_restarts);
   spec.set_max_call_retries(options.max_call_retries);
+  spec.set_max_pending_calls(options.max_pending_calls);
   spec.set_max_concurrency(static_cast<uint32_t>(options.max_concurrency));
   spec.set_stack_size(static_cast<uint64_t>(options.stack_size));
   spec.set_detached(options.lifetime == Lifetime::kDetached);
@@ -517,6 +519,7 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
   traffic_.retain_actors(constructor.inner_actors);
   ActorClient& client = traffic_.actors().create(minted, class_name);
   client.keep_arguments(std::move(named), options.max_restarts != 0);
+  client.limit_pending(options.max_pending_calls);
   traffic_.references().retain_actor(minted);
   if (options.name.empty()) {
     // Nobody else can refuse it a name: what goes wrong is told by its calls.

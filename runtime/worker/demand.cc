@@ -53,12 +53,22 @@ void check_options(const ActorOptions& options) {
   if (options.stack_size != 0 && options.stack_size < kLeastStack)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's stack_size is below 64 KiB: its calls would overflow it",
                              "give 256 << 10 or more"));
+  if (options.max_pending_calls < 0)
+    throw_error(error_record(ErrorKind::kInvalid, "an actor's max_pending_calls is a number of calls",
+                             "give 1 or more, or 0 for no limit"));
   if (options.max_restarts < -1 || options.max_call_retries < -1)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's max_restarts and max_call_retries are counts",
                              "give 0 or more, or -1 for without end"));
   if (options.lifetime == Lifetime::kDetached && options.name.empty())
     throw_error(error_record(ErrorKind::kInvalid, "a detached actor without a name could be found by nobody",
                              "give it a name"));
+}
+
+void check_options(const TaskOptions& options) {
+  if (options.max_retries < -1 || options.max_calls < 0)
+    throw_error(
+        error_record(ErrorKind::kInvalid, "a task's max_retries and max_calls are counts",
+                     "give max_retries 0 or more, or -1 for without end; max_calls 1 or more, or 0 for no limit"));
 }
 
 proto::Demand demand_of(const TaskOptions& options) {
@@ -83,7 +93,7 @@ bool same_demand(const TaskOptions& a, const TaskOptions& b) {
   const Resources& y = b.resources;
   if (x.cpus != y.cpus || x.gpus != y.gpus || x.gpu_memory != y.gpu_memory || x.memory != y.memory) return false;
   if (a.node != b.node || a.node_soft != b.node_soft || a.spread != b.spread) return false;
-  if (a.schedule_timeout != b.schedule_timeout) return false;
+  if (a.schedule_timeout != b.schedule_timeout || a.max_calls != b.max_calls) return false;
   if (x.custom != y.custom || a.labels.size() != b.labels.size()) return false;
   for (size_t i = 0; i < a.labels.size(); ++i)
     if (a.labels[i].key != b.labels[i].key || a.labels[i].values != b.labels[i].values ||

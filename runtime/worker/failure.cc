@@ -125,6 +125,14 @@ ErrorRecord actor_died(std::string_view who, const proto::DeathRecord& death) {
   return record;
 }
 
+ErrorRecord too_many_pending(std::string_view who, uint64_t limit) {
+  return error_record(ErrorKind::kBackpressure,
+                      base::cat("actor ", who, " has ", limit,
+                                " calls of this process that have not ended, which is its "
+                                "max_pending_calls"),
+                      "wait for earlier results before making more calls");
+}
+
 ErrorRecord task_worker_died(std::string_view task, const proto::DeathRecord& death) {
   ErrorRecord record = error_record(ErrorKind::kTaskSystem, base::cat("task ", task, " did not end: ", sentence(death)),
                                     "`rayo logs` shows what its process printed");

@@ -11,6 +11,7 @@ OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& resul
       wire(wire),
       result(result),
       function(request.function),
+      name(request.name),
       timeout_us(static_cast<uint64_t>(request.timeout.count() / 1000)),
       arguments(request.arguments.begin(), request.arguments.end()),
       refs(request.refs.begin(), request.refs.end()),

@@ -36,12 +36,15 @@ struct OutgoingCall {
   CallWire& wire;
   ObjectSlot& result;
   const uint64_t function;
+  const char* const name;  // CallRequest::name
   const uint64_t timeout_us;
   std::vector<std::byte> arguments;
   std::vector<internal::ObjectHandle> refs;  // argument_count arguments, then those inside values
   size_t argument_count = 0;
   std::vector<ActorId> actors;
   int times_sent = 0;
+  int retries = 0;    // of a task: how often it may run again after a death; < 0: without end
+  int runs_lost = 0;  // runs of it that ended in a death
 
  private:
   struct Hook : ReadyHook {

@@ -17,7 +17,8 @@ namespace {
 // How long a broken link waits for the record of the worker's end.
 constexpr base::Duration kVerdict = std::chrono::seconds(15);
 
-std::string_view name_of(uint64_t function) {
+std::string_view name_of(const OutgoingCall* call, uint64_t function) {
+  if (call && call->name) return call->name;
   const internal::Function* known = internal::find_function(function);
   return known ? known->name : "task";
 }
@@ -41,7 +42,8 @@ struct TaskClient::Shape {
 // A leased worker.
 class TaskClient::Worker : public CallOwner {
  public:
-  Worker(TaskClient& client, Shape& shape, const LeaseId& lease) : client_(client), shape_(shape), lease_(lease) {}
+  Worker(TaskClient& client, Shape& shape, const LeaseId& lease, const NodeId& node)
+      : client_(client), shape_(shape), lease_(lease), node_(node) {}
 
   PeerId link() const override { return link_; }
   void answered(uint64_t call_id, uint64_t ran_us) override {
@@ -69,6 +71,7 @@ class TaskClient::Worker : public CallOwner {
   }
   void peer_gone(const proto::DeathRecord& death) override {
     death_ = death;
+    if (death.kind() == proto::NODE_LOST) client_.pass_over(node_);
     // Its last replies may still be in the ring, whose end comes after them (link_lost).
     if (link_ != kNoPeer && !window_.empty()) return await_verdict(std::chrono::milliseconds(30));
     client_.remove(*this, Lease::kGone);
@@ -89,7 +92,8 @@ class TaskClient::Worker : public CallOwner {
     client_.remove(*this, Lease::kFree);
   }
   std::string who() const override {
-    return base::cat("task ", window_.empty() ? std::string_view(shape_.name) : name_of(window_.first().function));
+    if (window_.empty()) return base::cat("task ", shape_.name);
+    return base::cat("task ", name_of(window_.first().call.get(), window_.first().function));
   }
 
   // One alarm for many short tasks: it looks whether the worker was used since.
@@ -104,15 +108,25 @@ class TaskClient::Worker : public CallOwner {
     client_.wire_.wake_at(look_at_ = window_.look_at(), *this);
   }
   void await_verdict(base::Duration span) { client_.wire_.wake_at(verdict_at_ = client_.wire_.now() + span, *this); }
-  ErrorRecord end_of(uint64_t function) const {
-    if (death_) return task_worker_died(name_of(function), *death_);
-    return error_record(ErrorKind::kTaskSystem,
-                        base::cat("task ", name_of(function), ": the connection to its worker broke"));
+  // Whether one more task may be sent to it.
+  bool takes(base::Duration expected) const {
+    const auto most = static_cast<uint64_t>(shape_.options.max_calls);
+    return link_ != kNoPeer && !death_ && !passed_over_ && (most == 0 || uses_ < most) && window_.takes(expected);
+  }
+  ErrorRecord end_of(const OutgoingCall& call) const {
+    const std::string_view name = name_of(&call, call.function);
+    ErrorRecord record =
+        death_ ? task_worker_died(name, *death_)
+               : error_record(ErrorKind::kTaskSystem, base::cat("task ", name, ": the connection to its worker broke"));
+    if (call.runs_lost > 0) record.text += base::cat("; it was run ", call.runs_lost + 1, " times");
+    return record;
   }
 
   TaskClient& client_;
   Shape& shape_;
   const LeaseId lease_;
+  const NodeId node_;
+  bool passed_over_ = false;
   PeerId link_ = kNoPeer;
   TaskWindow window_;
   uint64_t uses_ = 0;
@@ -149,6 +163,7 @@ bool TaskClient::submit(const TaskOptions& options, std::string_view name, std::
   Shape& shape = shape_of(options);
   if (shape.name != name) shape.name = name;
   call->result.call = true;
+  call->retries = options.max_retries;
   OutgoingCall* waiting = call.get();
   call->await_arguments([this, &shape, waiting] { unblock(shape, waiting); });
   if (call->ready())
@@ -214,16 +229,15 @@ void TaskClient::enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call) {
 
 // Behind others where they are soon done, else to a worker that rests, else where the least is to be done.
 TaskClient::Worker* TaskClient::choose(Shape& shape, base::Duration expected) {
-  const auto takes = [&](const Worker& worker) {
-    return worker.link_ != kNoPeer && !worker.death_ && worker.window_.takes(expected);
-  };
   Worker* last = shape.options.spread ? nullptr : shape.last;
-  if (last && !last->window_.empty() && last->window_.expected() + expected <= kWakeUp && takes(*last)) return last;
+  if (last && !last->window_.empty() && last->window_.expected() + expected <= kWakeUp && last->takes(expected))
+    return last;
   if (!shape.idle.empty()) return shape.idle.back();
   Worker* least = nullptr;
   if (shape.options.spread || expected > kAhead) return nullptr;
   for (auto& worker : shape.workers)
-    if (takes(*worker) && (!least || worker->window_.expected() < least->window_.expected())) least = worker.get();
+    if (worker->takes(expected) && (!least || worker->window_.expected() < least->window_.expected()))
+      least = worker.get();
   return least;
 }
 
@@ -291,7 +305,7 @@ void TaskClient::on_granted(const proto::LeaseGranted& granted) {
   const auto lease = id_of<LeaseId>(granted.lease());
   for (const auto& worker : shape.workers)
     if (worker->lease_ == lease) return;  // told twice
-  shape.workers.push_back(std::make_unique<Worker>(*this, shape, lease));
+  shape.workers.push_back(std::make_unique<Worker>(*this, shape, lease, id_of<NodeId>(granted.worker().node())));
   wire_.connect(granted.worker(), *shape.workers.back());
 }
 
@@ -301,6 +315,9 @@ void TaskClient::moved_on(Worker& worker) {
   if (worker.window_.empty()) {
     if (shape.options.spread && worker.uses_ != 0)
       return remove(worker, Lease::kFree);  // the next goes to another node
+    if (shape.options.max_calls != 0 && worker.uses_ >= static_cast<uint64_t>(shape.options.max_calls))
+      return remove(worker, Lease::kFree);
+    if (worker.passed_over_) return;
     if (std::find(shape.idle.begin(), shape.idle.end(), &worker) == shape.idle.end()) shape.idle.push_back(&worker);
   }
   dispatch(shape);
@@ -333,7 +350,7 @@ std::unique_ptr<TaskClient::Worker> TaskClient::take_out(Worker& worker) {
 void TaskClient::remove(Worker& worker, Lease lease) {
   Shape& shape = worker.shape_;
   const std::unique_ptr<Worker> gone = take_out(worker);
-  if (lease != Lease::kGone) wire_.return_lease(gone->lease_, lease == Lease::kSuspect);
+  if (lease != Lease::kGone) wire_.return_lease(gone->lease_, after(*gone, lease));
   // Of a node that is lost, answers may be lost too: any of them may have begun.
   const bool answers_are_here = gone->death_ && gone->death_->kind() != proto::NODE_LOST;
   auto unbegun = answers_are_here ? gone->window_.take_unbegun() : std::vector<std::unique_ptr<OutgoingCall>>();
@@ -341,9 +358,29 @@ void TaskClient::remove(Worker& worker, Lease lease) {
     unbegun.back()->take_back();
     shape.queue.push_front(std::move(unbegun.back()));
   }
-  for (const TaskWindow::Task& task : gone->window_.tasks())
-    if (task.call) table_.fail(task.call->result, gone->end_of(task.function));
+  auto begun = gone->window_.take_rest();
+  for (; !begun.empty(); begun.pop_back()) end_run(*gone, std::move(begun.back()));
   dispatch(shape);
+}
+
+void TaskClient::end_run(const Worker& gone, std::unique_ptr<OutgoingCall> call) {
+  if (call->retries >= 0 && call->runs_lost >= call->retries) return table_.fail(call->result, gone.end_of(*call));
+  ++call->runs_lost;
+  call->take_back();
+  gone.shape_.queue.push_front(std::move(call));
+}
+
+void TaskClient::pass_over(const NodeId& node) {
+  for (auto& shape : shapes_) {
+    for (auto& worker : shape->workers) worker->passed_over_ |= worker->node_ == node;
+    std::erase_if(shape->idle, [](const Worker* worker) { return worker->passed_over_; });
+  }
+}
+
+// Who counts its runs cannot see those under other leases, so none that has run goes back to others.
+GiveBack TaskClient::after(const Worker& worker, Lease lease) const {
+  if (lease == Lease::kSuspect) return GiveBack::kSuspect;
+  return worker.shape_.options.max_calls != 0 && worker.uses_ != 0 ? GiveBack::kRetired : GiveBack::kFree;
 }
 
 void TaskClient::fail_queue(Shape& shape, const ErrorRecord& why) {

@@ -5,8 +5,8 @@
 // Invariants
 //  1. A worker has one task, or several short ones (task_window.h); what stands behind one that takes long, or waits for
 //  it, is asked back and goes elsewhere.
-//  2. A task that may have begun is never sent again: it ends with its reply, or with the record of its worker's end. What stood
-//  behind it goes elsewhere.
+//  2. A task that may have begun ends with its reply, or with the record of its worker's end; after that it is sent again, as
+//  often as its max_retries says. What stood behind it goes elsewhere, uncounted.
 //  3. What the raylet was last told of a shape's backlog is never less than half of it, and 0 once it is empty.
 #pragma once
 
@@ -65,6 +65,11 @@ class TaskClient {
   std::unique_ptr<Worker> take_out(Worker& worker);
   enum class Lease { kFree, kSuspect, kGone };  // kGone: its raylet knows of the worker's end
   void remove(Worker& worker, Lease lease);
+  // It may have begun at that worker, which is gone: it waits to run again, or fails.
+  void end_run(const Worker& gone, std::unique_ptr<OutgoingCall> call);
+  // Its other workers will be told to be gone too: what runs again is not to meet them.
+  void pass_over(const NodeId& node);
+  GiveBack after(const Worker& worker, Lease lease) const;
 
   ObjectTable& table_;
   CallWire& wire_;

@@ -75,4 +75,12 @@ std::vector<std::unique_ptr<OutgoingCall>> TaskWindow::take_unbegun() {
   return out;
 }
 
+std::vector<std::unique_ptr<OutgoingCall>> TaskWindow::take_rest() {
+  std::vector<std::unique_ptr<OutgoingCall>> out;
+  for (Task& task : tasks_)
+    if (task.call) out.push_back(std::move(task.call));
+  tasks_.clear();
+  return out;
+}
+
 }  // namespace rayo::worker

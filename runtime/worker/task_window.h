@@ -78,6 +78,8 @@ class TaskWindow {
   // The worker died, and all of its answers are here. Takes out, in their order, those that it cannot have begun and
   // somebody waits for; the first, which it may have begun, remains.
   std::vector<std::unique_ptr<OutgoingCall>> take_unbegun();
+  // All the rest that somebody waits for.
+  std::vector<std::unique_ptr<OutgoingCall>> take_rest();
   const std::deque<Task>& tasks() const { return tasks_; }
 
  private:

@@ -324,10 +324,11 @@ void Traffic::request_leases(const proto::RequestLeases& request) {
   raylet_.push(message);
 }
 
-void Traffic::return_lease(const LeaseId& lease, bool worker_suspect) {
+void Traffic::return_lease(const LeaseId& lease, GiveBack how) {
   proto::ToRaylet message;
   set_id(message.mutable_return_lease()->mutable_lease(), lease);
-  message.mutable_return_lease()->set_worker_suspect(worker_suspect);
+  message.mutable_return_lease()->set_worker_suspect(how == GiveBack::kSuspect);
+  message.mutable_return_lease()->set_retire(how == GiveBack::kRetired);
   raylet_.push(message);
 }
 

@@ -88,7 +88,7 @@ class Traffic : public Sink, public CallWire {
   void watch_actor(const ActorId& actor) override;
   void went_idle(const ActorId& actor) override;
   void request_leases(const proto::RequestLeases& request) override;
-  void return_lease(const LeaseId& lease, bool worker_suspect) override;
+  void return_lease(const LeaseId& lease, GiveBack how) override;
   base::TimePoint now() const override { return clock_.now(); }
   void wake_at(base::TimePoint at, CallOwner& owner) override;
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 import pytest
 
@@ -113,8 +114,6 @@ def test_calls_under_way_run_in_the_next_life_where_they_may(ray):
             return os.getpid()
 
         def wait(self, marker):
-            import time
-
             if os.path.exists(marker):
                 return "second life"
             pathlib.Path(marker).touch()
@@ -132,6 +131,70 @@ def test_calls_under_way_run_in_the_next_life_where_they_may(ray):
         assert ray.get(phoenix.pid.remote(), timeout=20) != pid
     finally:
         pathlib.Path(marker).unlink(missing_ok=True)
+
+
+def _runs(path):
+    """The pids of the runs that a task has noted there."""
+    return pathlib.Path(path).read_text().split()
+
+
+def test_a_task_whose_worker_dies_runs_again_in_another(ray, tmp_path):
+    @ray.remote
+    def third_time(path):
+        with open(path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        if len(_runs(path)) < 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return os.getpid()
+
+    path = tmp_path / "runs"
+    last = ray.get(third_time.remote(path), timeout=60)
+    assert len(set(_runs(path))) == 3 and _runs(path)[-1] == str(last)
+    for most in (0, 1):
+        path = tmp_path / f"runs {most}"
+        with pytest.raises(ray.exceptions.WorkerCrashedError) as caught:
+            ray.get(third_time.options(max_retries=most).remote(path), timeout=60)
+        assert caught.value.death["signal"] == signal.SIGKILL
+        assert len(_runs(path)) == most + 1
+    with pytest.raises(ValueError, match="max_retries is -2"):
+        third_time.options(max_retries=-2)
+
+
+def test_a_worker_ends_after_max_calls(ray):
+    @ray.remote(max_calls=2, num_cpus=4)  # one at a time
+    def pid():
+        return os.getpid()
+
+    pids = ray.get([pid.remote() for _ in range(6)], timeout=60)
+    assert [pids[i] == pids[i + 1] for i in range(0, 6, 2)] == [True] * 3
+    assert len(set(pids)) == 3
+
+    @ray.remote
+    def gone(pid):
+        for _ in range(1000):
+            if not os.path.exists(f"/proc/{pid}"):
+                return True
+            time.sleep(0.01)
+
+    assert ray.get(gone.remote(pids[0]), timeout=60)
+
+
+def test_an_actor_takes_no_more_calls_than_max_pending_calls(ray, tmp_path):
+    @ray.remote(max_pending_calls=2)
+    class Slow:
+        def wait_for(self, path):
+            while not os.path.exists(path):
+                time.sleep(0.01)
+            return "done"
+
+    slow = Slow.remote()
+    path = tmp_path / "go"
+    refs = [slow.wait_for.remote(path) for _ in range(2)]
+    with pytest.raises(ray.exceptions.PendingCallsLimitExceeded, match="max_pending_calls"):
+        slow.wait_for.remote(path)
+    path.touch()
+    assert ray.get(refs, timeout=20) == ["done"] * 2
+    assert ray.get(slow.wait_for.remote(path), timeout=20) == "done"
 
 
 def test_spread_is_understood(ray):

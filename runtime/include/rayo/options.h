@@ -61,6 +61,9 @@ struct ActorOptions {
   // Calls that were under way when a life ended get ActorDied, or are sent again to the next life so often: they may then
   // have run more than once. -1: without end.
   int max_call_retries = 0;
+  // Calls of one process to it that have not ended; one more throws Backpressure at once. 0: no limit but the window of
+  // 1024, for which a caller waits.
+  int max_pending_calls = 0;
   Lifetime lifetime = Lifetime::kHandles;
   // Calls of it that may have begun at a time. Over 1 each runs on a stack of its own; still one thread runs them all, so
   // the actor's state changes only where a method waits (get, wait, Stream::next, StreamWriter::write, blocking).
@@ -80,6 +83,11 @@ struct TaskOptions {
   bool node_soft = false;
   bool spread = false;  // as of actors; each such task asks the head for its place
   std::chrono::milliseconds schedule_timeout{60'000};
+  // A task whose process or node dies runs again, where there is room, at most so often: then it may have run more than
+  // once. 0: never; -1: without end.
+  int max_retries = 3;
+  // Its process ends after at most so many runs: for code that does not give back what it takes. 0: no limit.
+  int max_calls = 0;
 };
 
 struct InitOptions {

@@ -115,7 +115,7 @@ int victims(bool actors, rayo::NodeId node, int count) {
       under_way = victim.call<&Victim::hang>();
     } else {
       const std::string file = "/tmp/rayo-victim-" + std::to_string(::getpid()) + "-" + std::to_string(i);
-      under_way = rayo::remote<hang>({.node = node}, file);
+      under_way = rayo::remote<hang>({.node = node, .max_retries = 0}, file);
       pid = read_pid(file);
       std::remove(file.c_str());
     }
@@ -150,7 +150,7 @@ int hold(int count, char** nodes) {
         rayo::spawn<Victim>({.name = "held" + std::to_string(i), .resources = {.cpus = 0.5}, .node = node}));
     const int64_t pid = actors.back().call<&Victim::pid>().get();
     const std::string file = "/tmp/rayo-held-" + std::to_string(::getpid()) + "-" + std::to_string(i);
-    under_way.push_back(rayo::remote<hang>({.resources = {.cpus = 0.5}, .node = node}, file));
+    under_way.push_back(rayo::remote<hang>({.resources = {.cpus = 0.5}, .node = node, .max_retries = 0}, file));
     say("pids " + std::to_string(pid) + " " + std::to_string(read_pid(file)));
     std::remove(file.c_str());
   }

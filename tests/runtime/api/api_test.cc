@@ -213,6 +213,17 @@ TEST_F(ApiTest, KillEndsRunningAndWaitingCalls) {
   EXPECT_THROW(counter.call<&Counter::get>().get(), rayo::ActorDied);
 }
 
+TEST_F(ApiTest, AnActorTakesNoMoreCallsThanItsLimit) {
+  auto counter = rayo::spawn<Counter>({.max_pending_calls = 2});
+  auto first = counter.call<&Counter::add>(rayo::remote<slow>(200));
+  auto second = counter.call<&Counter::add>(1);
+  EXPECT_THROW(counter.call<&Counter::add>(1), rayo::Backpressure);
+  EXPECT_EQ(second.get() - first.get(), 1);
+  counter.call<&Counter::add>(1).get();
+  EXPECT_THROW(rayo::spawn<Counter>({.max_pending_calls = -1}), rayo::Invalid);
+  EXPECT_THROW(rayo::remote<half>({.max_retries = -2}, 1.0), rayo::Invalid);
+}
+
 TEST_F(ApiTest, AConstructorThatThrowsIsNamedToCallers) {
   auto fragile = rayo::spawn<Fragile>(-1);
   try {

@@ -4,48 +4,12 @@
 #include <gtest/gtest.h>
 #include <vector>
 
+#include "tests/runtime/worker/fake_wire.h"
+
 namespace rayo::worker {
 namespace {
 
 constexpr ActorId kActor{7, 8};
-
-internal::Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-
-struct Observer : ObjectObserver {
-  void freeing(ObjectSlot&) override {}
-  void release_actors(std::span<const ActorId>) override {}
-};
-
-struct Sent {
-  rpc::FrameHeader header;
-  std::string arguments;
-};
-
-// Links at once, and remembers what was sent.
-class Wire final : public CallWire {
- public:
-  bool send(PeerId, const rpc::FrameHeader& header, std::span<const Bytes> parts) override {
-    Sent frame{header, {}};
-    const Bytes& last = parts.back();
-    frame.arguments.assign(reinterpret_cast<const char*>(last.data()), last.size());
-    sent.push_back(std::move(frame));
-    return true;
-  }
-  void connect(const proto::ProcessAddress&, CallOwner& owner) override { owner.linked(1); }
-  void disconnect(CallOwner&) override {}
-  void share(ObjectSlot&) override {}
-  void retain_actors(std::span<const ActorId> actors) override { actors_held += static_cast<int>(actors.size()); }
-  void release_actors(std::span<const ActorId> actors) override { actors_held -= static_cast<int>(actors.size()); }
-  void watch_actor(const ActorId&) override {}
-  void went_idle(const ActorId&) override {}
-  void request_leases(const proto::RequestLeases&) override {}
-  void return_lease(const LeaseId&, bool) override {}
-  base::TimePoint now() const override { return {}; }
-  void wake_at(base::TimePoint, CallOwner& owner) override { owner.on_deadline({}); }  // no reply is on its way
-
-  std::vector<Sent> sent;
-  int actors_held = 0;
-};
 
 class ActorClientTest : public testing::Test {
  protected:
@@ -78,9 +42,9 @@ class ActorClientTest : public testing::Test {
   }
   static ErrorKind error_of(ObjectSlot& slot) { return slot.error ? slot.error->kind : ErrorKind::kInternal; }
 
-  Observer observer_;
+  FakeObserver observer_;
   ObjectTable table_{1, 2, observer_};
-  Wire wire_;
+  FakeWire wire_;
   proto::ActorInfo info_;
   ObjectSlot& argument_ = [this]() -> ObjectSlot& {
     ObjectSlot& slot = table_.mint();
@@ -151,6 +115,19 @@ TEST_F(ActorClientTest, RetriesEndWithTheActor) {
   EXPECT_EQ(error_of(under_way), ErrorKind::kActorDied);
   ObjectSlot& late = call("b");
   EXPECT_EQ(error_of(late), ErrorKind::kActorDied);
+}
+
+TEST_F(ActorClientTest, ItIsFullWithAsManyCallsAsItsLimit) {
+  client_.limit_pending(2);
+  ObjectSlot& first = call("a");  // waits for the address
+  EXPECT_FALSE(client_.full());
+  info_.set_max_pending_calls(2);
+  tell(proto::ALIVE, 1);
+  ObjectSlot& second = call("b");
+  EXPECT_TRUE(client_.full());
+  reply(first);
+  EXPECT_FALSE(client_.full());
+  reply(second);
 }
 
 TEST_F(ActorClientTest, WhatARetriedCallNamesIsHeldUntilItsReply) {

@@ -53,7 +53,7 @@ class Side : public CallWire {
   void watch_actor(const ActorId&) override {}
   void went_idle(const ActorId&) override {}
   void request_leases(const proto::RequestLeases&) override {}
-  void return_lease(const LeaseId&, bool) override {}
+  void return_lease(const LeaseId&, GiveBack) override {}
   base::TimePoint now() const override { return time; }
   void wake_at(base::TimePoint, CallOwner&) override {}
 

@@ -17,15 +17,16 @@ constexpr uint64_t kShort = 1, kOther = 2;
 
 class TaskClientTest : public testing::Test {
  protected:
-  void grant(uint64_t process) {
+  void grant(uint64_t process, uint64_t node = 1) {
     proto::LeaseGranted granted;
     granted.set_shape(1);
+    granted.mutable_worker()->mutable_node()->set_low(node);
     granted.mutable_lease()->set_low(process);
     granted.mutable_worker()->mutable_process()->set_low(process);
     --wire_.wanted;
     client_.on_granted(granted);
   }
-  ObjectSlot& submit(uint64_t function = kShort, const TaskOptions& options = {}) {
+  ObjectSlot& submit(uint64_t function = kShort, const TaskOptions& options = {.max_retries = 0}) {
     ObjectSlot& result = table_.mint();
     internal::CallRequest request;
     request.function = function;
@@ -240,6 +241,107 @@ TEST_F(TaskClientTest, NoVerdictIsCutShortByTheEndOfWarmth) {
   EXPECT_FALSE(slot.ready());  // why the way broke is not known yet
   wire_.advance(std::chrono::seconds(16));
   EXPECT_TRUE(failed(slot));
+}
+
+TEST_F(TaskClientTest, ATaskWhoseWorkerDiesRunsAgainBeforeThoseThatWait) {
+  const TaskOptions once{.max_retries = 1};
+  ObjectSlot& first = submit(kShort, once);
+  ObjectSlot& second = submit(kShort, once);
+  grant(1);
+  end(1);
+  EXPECT_FALSE(first.ready());
+  EXPECT_EQ(client_.backlog(), 2u);
+  grant(2);
+  EXPECT_EQ(calls_to(2), ids({&first}));
+  reply(first);
+  reply(second);
+  EXPECT_FALSE(first.error || second.error);
+}
+
+TEST_F(TaskClientTest, NotMoreOftenThanItsCallerAllows) {
+  ObjectSlot& task = submit(kShort, {.max_retries = 2});
+  for (uint64_t worker = 1; worker <= 3; ++worker) {
+    EXPECT_FALSE(task.ready());
+    grant(worker);
+    end(worker);
+  }
+  ASSERT_TRUE(failed(task));
+  EXPECT_NE(task.error->text.find("it was run 3 times"), std::string::npos) << task.error->text;
+  EXPECT_TRUE(task.error->death);
+  EXPECT_EQ(client_.backlog(), 0u);
+}
+
+TEST_F(TaskClientTest, WithoutEndWhereThatIsSaid) {
+  ObjectSlot& task = submit(kShort, {.max_retries = -1});
+  for (uint64_t worker = 1; worker <= 50; ++worker) {
+    grant(worker);
+    end(worker);
+    ASSERT_FALSE(task.ready());
+  }
+  grant(51);
+  reply(task);
+  EXPECT_FALSE(task.error);
+}
+
+// What stood behind the one that ran is no run of its own.
+TEST_F(TaskClientTest, OnlyWhatMayHaveBegunUsesUpItsRuns) {
+  const TaskOptions once{.max_retries = 1};
+  ObjectSlot& warm = submit(kShort, once);
+  grant(1);
+  reply(warm);  // known as short
+  wire_.sent.clear();
+  ObjectSlot& first = submit(kShort, once);
+  ObjectSlot& second = submit(kShort, once);
+  end(1);
+  grant(2);
+  EXPECT_EQ(calls_to(2), ids({&first, &second}));
+  end(2);
+  EXPECT_TRUE(failed(first));
+  EXPECT_FALSE(second.ready());
+  grant(3);
+  end(3);
+  EXPECT_FALSE(second.ready());
+  grant(4);
+  end(4);
+  EXPECT_TRUE(failed(second));
+}
+
+// A lost node takes all of its workers along, one message after the other: a task must not use up its runs on them.
+TEST_F(TaskClientTest, WhatALostNodeHadRunsOnAnotherOne) {
+  std::vector<ObjectSlot*> slots;
+  for (int i = 0; i < 4; ++i) slots.push_back(&submit(kShort, {}));
+  for (uint64_t worker = 1; worker <= 4; ++worker) grant(worker, 7);
+  for (size_t i = 1; i < 4; ++i) reply(*slots[i], 50'000);  // three are idle
+  const size_t before = wire_.sent.size();
+  for (PeerId peer = 1; peer <= 4; ++peer) end(peer, proto::NODE_LOST);
+  EXPECT_EQ(wire_.sent.size(), before);
+  EXPECT_FALSE(slots[0]->ready());
+  grant(5, 8);
+  EXPECT_EQ(calls_to(5), ids({slots[0]}));
+  reply(*slots[0]);
+}
+
+TEST_F(TaskClientTest, WithoutItsRayletNothingIsRunAgain) {
+  ObjectSlot& running = submit(kShort, {.max_retries = -1});
+  ObjectSlot& waiting = submit(kShort, {.max_retries = -1});
+  grant(1);
+  client_.on_failure(error_record(ErrorKind::kUnavailable, "the raylet is gone"));
+  ASSERT_TRUE(running.error && waiting.error);
+  EXPECT_EQ(running.error->kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(client_.backlog(), 0u);
+}
+
+TEST_F(TaskClientTest, AWorkerEndsAfterSoManyCalls) {
+  const TaskOptions twice{.max_calls = 2};
+  ObjectSlot& warm = submit(kShort, twice);
+  grant(1);
+  reply(warm);  // known as short
+  for (int i = 0; i < 3; ++i) submit(kShort, twice);
+  EXPECT_EQ(calls_to(1).size(), 2u);
+  reply(*table_.own(calls_to(1)[1]));
+  EXPECT_EQ(wire_.given_back, std::vector{GiveBack::kRetired});
+  grant(2);
+  EXPECT_EQ(calls_to(2).size(), 2u);
 }
 
 }  // namespace

@@ -43,7 +43,10 @@ class TaskWire final : public CallWire {
   void watch_actor(const ActorId&) override {}
   void went_idle(const ActorId&) override {}
   void request_leases(const proto::RequestLeases& request) override { wanted = request.count(); }
-  void return_lease(const LeaseId&, bool) override { ++leases_returned; }
+  void return_lease(const LeaseId&, GiveBack how) override {
+    ++leases_returned;
+    given_back.push_back(how);
+  }
   base::TimePoint now() const override { return time; }
   void wake_at(base::TimePoint at, CallOwner& owner) override { alarms.emplace(at, &owner); }
 
@@ -58,6 +61,7 @@ class TaskWire final : public CallWire {
   std::multimap<base::TimePoint, CallOwner*> alarms;
   int wanted = 0;  // leases: as told last
   int leases_returned = 0;
+  std::vector<GiveBack> given_back;
 };
 
 }  // namespace rayo::worker
