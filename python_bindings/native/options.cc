@@ -83,11 +83,18 @@ py::dict record_of(const NodeRecord& node) {
 
 InitOptions init_options(const py::dict& options) {
   InitOptions told;
-  read_options(options, {{"address", [&](py::handle value) { told.address = value.cast<std::string>(); }},
-                         {"namespace", [&](py::handle value) { told.name_space = value.cast<std::string>(); }},
-                         {"num_cpus", [&](py::handle value) { told.num_cpus = value.cast<double>(); }},
-                         {"resources",
-                          [&](py::handle value) { told.resources = value.cast<std::map<std::string, double>>(); }}});
+  using Amounts = std::map<std::string, double>;
+  using Labels = std::map<std::string, std::string>;
+  const Setters setters{
+      {"address", [&](py::handle value) { told.address = value.cast<std::string>(); }},
+      {"namespace", [&](py::handle value) { told.name_space = value.cast<std::string>(); }},
+      {"log_to_driver", [&](py::handle value) { told.log_to_driver = value.cast<bool>(); }},
+      {"num_cpus", [&](py::handle value) { told.num_cpus = value.cast<double>(); }},
+      {"num_gpus", [&](py::handle value) { told.num_gpus = value.cast<int>(); }},
+      {"resources", [&](py::handle value) { told.resources = value.cast<Amounts>(); }},
+      {"labels", [&](py::handle value) { told.labels = value.cast<Labels>(); }},
+      {"object_store_memory", [&](py::handle value) { told.object_store_memory = value.cast<int64_t>(); }}};
+  read_options(options, setters);
   return told;
 }
 

@@ -66,9 +66,11 @@ def init(
     """Joins a cluster: `address` (HOST:PORT) or RAYO_ADDRESS; else the one that runs on this machine; else one of this
     program's own is started ("local" asks for that), and ends with it.
 
-    num_cpus and resources are those of a cluster of this program's own. runtime_env: env_vars, working_dir (a
-    folder that workers run in a copy of, wherever they are) and py_modules (folders of packages, or modules). `namespace` is where actors' names are looked for. The other arguments are Ray's and
-    without effect.
+    num_cpus, num_gpus, resources, labels and object_store_memory (bytes) are those of a cluster of this program's own; a
+    ValueError where it joins another one, whose nodes were given theirs at `rayo start`. `log_to_driver=False`: what
+    workers print is in `rayo logs` alone. runtime_env: env_vars, working_dir (a folder that workers run in a copy of,
+    wherever they are) and py_modules (folders of packages, or modules). `namespace` is where actors' names are looked for.
+    The other arguments are Ray's and without effect.
 
         ray.init(num_cpus=4, namespace="shop")
     """
@@ -83,7 +85,15 @@ def init(
             return ClientContext(_address_info())
         raise RuntimeError("rayo.init was called twice: call rayo.shutdown() first, or pass ignore_reinit_error=True")
     environment, packed = _environment(runtime_env or {})
-    options = {"namespace": namespace, "num_cpus": num_cpus, "resources": resources}
+    options = {
+        "namespace": namespace,
+        "log_to_driver": log_to_driver,
+        "num_cpus": num_cpus,
+        "num_gpus": num_gpus,
+        "resources": resources,
+        "labels": labels,
+        "object_store_memory": object_store_memory,
+    }
     _given = None
     if address not in (None, "auto", "local"):
         options["address"] = _given = address

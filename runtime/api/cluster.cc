@@ -82,14 +82,36 @@ std::unique_ptr<Session> joined(base::StatusOr<std::unique_ptr<worker::Process>>
   return std::make_unique<ClusterSession>(*std::move(process), std::move(own));
 }
 
+// What can be chosen only for a cluster of this program's own, and the flag of `rayo start` that chooses it elsewhere.
+void refuse_choices(const InitOptions& options) {
+  std::vector<std::string> names, flags;
+  const auto look = [&](bool given, const char* name, const char* flag) {
+    if (!given) return;
+    names.emplace_back(name);
+    flags.emplace_back(flag);
+  };
+  look(options.num_cpus.has_value(), "num_cpus", "--num-cpus");
+  look(options.num_gpus.has_value(), "num_gpus", "--num-gpus");
+  look(!options.resources.empty(), "resources", "--resources");
+  look(!options.labels.empty(), "labels", "--labels");
+  look(options.object_store_memory != 0, "object_store_memory", "--object-store-memory");
+  if (names.empty()) return;
+  throw_error({.kind = ErrorKind::kInvalid,
+               .text = base::cat("init joins a cluster that runs already: ", base::join(names, ", "),
+                                 " cannot be chosen for it"),
+               .next_step = base::cat("leave it out, and give a node ", base::join(flags, ", "), " at `rayo start`")});
+}
+
 }  // namespace
 
 std::unique_ptr<Session> join_cluster(const InitOptions& options, const std::vector<std::string>& arguments) {
   worker::DriverTarget target;
   target.name_space = options.name_space;
   target.arguments = arguments;
+  target.log_to_driver = options.log_to_driver;
   const std::string address = options.address.empty() ? environment("RAYO_ADDRESS") : options.address;
   auto session = base::find_session(address);
+  if (session.ok() || !address.empty()) refuse_choices(options);
   if (session.ok()) return joined(connect_here(target, *session));
   if (session.status().code() != absl::StatusCode::kNotFound) throw_status(session.status());
   if (!address.empty()) return joined(connect_there(target, address));

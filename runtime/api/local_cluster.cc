@@ -101,10 +101,18 @@ std::vector<std::string> start_arguments(const InitOptions& options) {
     arguments.push_back("--num-cpus");
     arguments.push_back(cat(*options.num_cpus));
   }
+  if (options.num_gpus) arguments.insert(arguments.end(), {"--num-gpus", cat(*options.num_gpus)});
   if (!options.resources.empty()) {
     arguments.push_back("--resources");
     arguments.push_back(boost::json::serialize(boost::json::value_from(options.resources)));
   }
+  if (!options.labels.empty()) {
+    std::vector<std::string> labels;
+    for (const auto& [key, value] : options.labels) labels.push_back(cat(key, "=", value));
+    arguments.insert(arguments.end(), {"--labels", base::join(labels, ",")});
+  }
+  if (options.object_store_memory != 0)
+    arguments.insert(arguments.end(), {"--object-store-memory", cat(options.object_store_memory)});
   return arguments;
 }
 

@@ -80,8 +80,9 @@ struct Parts {
 
 class Driver final : public Process {
  public:
-  Driver(Traffic::Identity identity, rpc::Doorbell doorbell, ClusterBackend::Self self)
-      : parts_(identity, std::move(doorbell), events(), std::move(self)), interrupts_(parts_.traffic.engine()) {
+  Driver(Traffic::Identity identity, rpc::Doorbell doorbell, ClusterBackend::Self self, bool prints_logs)
+      : parts_(identity, std::move(doorbell), events(prints_logs), std::move(self)),
+        interrupts_(parts_.traffic.engine()) {
     parts_.backend.set_interrupts(&interrupts_);
   }
   ~Driver() override { shutdown(); }
@@ -106,9 +107,10 @@ class Driver final : public Process {
     (void)parts_.traffic.raylet().ask(message, kGoodbye);
     parts_.backend.close();
   }
-  ProcessEvents events() {
-    return {.on_log_lines = [this](const proto::LogLines& lines) { printer_.print(lines); },
-            .on_notice = [this](const proto::Notice& notice) { printer_.print(notice); }};
+  ProcessEvents events(bool prints_logs) {
+    ProcessEvents events{.on_notice = [this](const proto::Notice& notice) { printer_.print(notice); }};
+    if (prints_logs) events.on_log_lines = [this](const proto::LogLines& lines) { printer_.print(lines); };
+    return events;
   }
 
   LogPrinter printer_;
@@ -213,7 +215,7 @@ base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& ta
   ClusterBackend::Self self{.context = context_of(welcome.reply, process), .package = package};
   self.context.remote = identity.remote = remote;
   if (remote) identity.machine = base::boot_id();
-  auto driver = std::make_unique<Driver>(identity, std::move(doorbell), std::move(self));
+  auto driver = std::make_unique<Driver>(identity, std::move(doorbell), std::move(self), target.log_to_driver);
   RAYO_RETURN_IF_ERROR(driver->start(std::move(raylet), std::move(welcome)));
   return driver;
 }

@@ -38,6 +38,7 @@ struct DriverTarget {
   std::string token;                   // ... and the cluster's token, SECRET.FINGERPRINT
   std::string name_space;              // "": one of the job's own
   std::vector<std::string> arguments;  // argv: workers are started with it
+  bool log_to_driver = true;           // what workers print is printed here
 };
 
 class Process {

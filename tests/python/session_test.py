@@ -49,6 +49,68 @@ def test_a_script_needs_no_init_and_a_second_init_works(script):
     assert (code, out) == (0, "1 True\nFalse\n1 2.0\n"), err
 
 
+def test_a_cluster_of_its_own_is_as_init_says(script):
+    code, out, err = script("""
+        import rayo as ray
+
+        ray.init(num_cpus=3, num_gpus=0, resources={"tpu": 2}, labels={"zone": "a", "disk": "ssd"}, object_store_memory=80 << 20)
+        print(ray.cluster_resources()["CPU"], ray.cluster_resources()["tpu"], ray.nodes()[0]["Labels"])
+        from rayo.util import state
+        print(state._rows("nodes", None, 30)[0]["object_store"]["capacity_bytes"])
+        print(ray.get(ray.remote(label_selector={"zone": "a"})(lambda: "there").remote()))
+    """)
+    *first, capacity, there = out.splitlines()
+    assert (code, there) == (0, "there"), err
+    assert "3.0 2.0" in first[0] and "'zone': 'a'" in first[0] and "'disk': 'ssd'" in first[0]
+    assert 64 << 20 <= int(capacity) <= 80 << 20
+
+
+def test_what_is_chosen_for_a_cluster_that_runs_already_is_refused_with_the_flag(script):
+    code, out, err = script("""
+        import os
+        import subprocess
+        import rayo as ray
+        from rayo import _program
+
+        ports = ["--port", "0", "--http-port", "0", "--node-port", "0"]
+        subprocess.run([_program.path(), "start", "--head", "--local", *ports, "--num-cpus", "2"], check=True, capture_output=True)
+        try:
+            chosen = {"num_cpus": 4, "num_gpus": 0, "resources": {"a": 1}, "labels": {"a": "b"}, "object_store_memory": 1 << 30}
+            for name, value in chosen.items():
+                try:
+                    ray.init(**{name: value})
+                except ValueError as error:
+                    assert name in str(error), error
+                    print(error.__notes__[0].rpartition("give a node ")[2])
+            ray.init(address="auto", log_to_driver=True)
+            print(ray.cluster_resources()["CPU"])
+            ray.shutdown()
+        finally:
+            subprocess.run([_program.path(), "stop", "--all"], check=True, capture_output=True)
+    """)
+    assert code == 0, err
+    flags = ["--num-cpus", "--num-gpus", "--resources", "--labels", "--object-store-memory"]
+    assert out.splitlines() == [*(f"{flag} at `rayo start`" for flag in flags), "2.0"]
+
+
+def test_log_to_driver_false_keeps_what_workers_print_away(script):
+    code, out, err = script("""
+        import sys
+        import rayo as ray
+
+        ray.init(num_cpus=1, log_to_driver=False)
+
+        @ray.remote
+        def loud():
+            print("heard", flush=True)
+            print("heard", file=sys.stderr, flush=True)
+
+        ray.get(loud.remote())
+        ray.shutdown()
+    """)
+    assert (code, out, err) == (0, "", "")
+
+
 def test_init_twice_is_an_error_that_names_both_ways_out(script):
     code, out, err = script("""
         import rayo

@@ -94,11 +94,15 @@ struct InitOptions {
   // "HOST:PORT[,HOST:PORT...]" of heads; empty: RAYO_ADDRESS, else the one live session of this home, else a
   // cluster of this program's own that ends with it.
   std::string address{};
-  std::string name_space{};  // of names; empty: one of this program's own
-  bool in_process = false;   // everything in this process, without a cluster: unit tests, debuggers
-  // Of a cluster of this program's own.
+  std::string name_space{};   // of names; empty: one of this program's own
+  bool in_process = false;    // everything in this process, without a cluster: unit tests, debuggers
+  bool log_to_driver = true;  // what this program's workers print appears here
+  // Of a cluster of this program's own; init throws Invalid where it joins another one.
   std::optional<double> num_cpus{};  // empty: what the machine and its cgroup allow
+  std::optional<int> num_gpus{};     // empty: those that the machine has
   std::map<std::string, double> resources{};
+  std::map<std::string, std::string> labels{};  // of its node
+  int64_t object_store_memory = 0;              // bytes; 0: a share of the machine's memory
 };
 
 enum class NodeState : uint8_t { kAlive, kSuspect, kDraining, kDead };
