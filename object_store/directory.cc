@@ -280,6 +280,25 @@ std::optional<Directory::Extent> Directory::sealed(const ObjectId& object) const
   return found->second.extent;
 }
 
+std::vector<Directory::Listed> Directory::list() const {
+  std::vector<Listed> out;
+  out.reserve(entries_.size());
+  for (const auto& [object, entry] : entries_) {
+    Listed& one = out.emplace_back();
+    one.object = object;
+    one.here = entry.extent && entry.is_sealed;
+    one.holders = entry.holders.size();
+    one.pins = entry.pins.size();
+    if (entry.extent) one.size_bytes = entry.extent->size_bytes;
+    if (!entry.known) continue;
+    one.kind = entry.known->kind;
+    one.failure = entry.known->failure.text();
+    if (*one.kind != Known::Kind::kFailure)
+      one.size_bytes = std::max(entry.known->size_bytes, static_cast<int64_t>(entry.known->value.size()));
+  }
+  return out;
+}
+
 void Directory::sweep() {
   std::vector<ObjectId> idle(idle_.begin(), idle_.end());
   for (const ObjectId& object : idle) {

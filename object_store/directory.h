@@ -115,6 +115,17 @@ class Directory {
     int64_t size_bytes = 0;
   };
   std::optional<Extent> sealed(const ObjectId& object) const;
+  // For people: what is known here of each object.
+  struct Listed {
+    ObjectId object;
+    std::optional<Known::Kind> kind;  // empty: it is to come
+    int64_t size_bytes = 0;
+    std::string failure;
+    bool here = false;   // in this node's arena
+    size_t holders = 0;  // processes of this node
+    size_t pins = 0;     // of them in use of the arena's copy
+  };
+  std::vector<Listed> list() const;
   void sweep();  // frees what nobody has held for kLinger; call it every kLastLinger, and when the arena is full
   std::vector<Action> take_actions();
 

@@ -29,6 +29,7 @@ class ActorCall : public std::enable_shared_from_this<ActorCall> {
 
   const std::string& name() const { return name_; }
   bool makes_items() const { return makes_items_; }
+  std::string id() const { return call_.open->id().hex(); }
   bool cancelled() const { return call_.open->cancelled(); }
   bool cancels_children() const { return call_.open->cancels_children(); }
   py::tuple arguments();  // (args, kwargs)

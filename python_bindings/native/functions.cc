@@ -1,7 +1,9 @@
 #include "python_bindings/native/functions.h"
 
 #include <memory>
+#include <mutex>
 #include <pybind11/stl.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,9 +83,12 @@ void run_task(Invocation& call, bool items) {
   std::string what = "a task";
   guarded(what, [&] {
     CallContents contents = read_arguments(call);
-    py::object function = worker_module().attr("load")(contents.name);
+    const size_t end = contents.name.find('\n');  // of the key; behind it a name of the task's own
+    py::object function = worker_module().attr("load")(contents.name.substr(0, end));
     what = worker_module().attr("name_of")(function).cast<std::string>();
-    const auto run = [&] { return worker_module().attr("run")(function, contents.args, contents.kwargs); };
+    const std::string name = end == std::string::npos ? what : contents.name.substr(end + 1);
+    if (call.open) call.open->call_it(noted_name(name));
+    const auto run = [&] { return worker_module().attr("run")(function, name, contents.args, contents.kwargs); };
     items ? make_items(call, what, run) : answer(call, run());
   });
 }
@@ -110,6 +115,7 @@ void hand_over(Invocation& call, const CallQueues& queues, bool items) {
 
 void run_method(Invocation& call, bool items) {
   Actor& actor = *static_cast<Actor*>(call.self);
+  if (call.open) call.open->call_it(noted_name(name_in(call)));
   if (!actor.queues.empty()) return hand_over(call, actor.queues, items);
   py::gil_scoped_acquire gil;
   const Running running(call);
@@ -161,6 +167,19 @@ uint64_t function_id(Callee callee) {
   return 0;
 }
 
+const char* noted_name(std::string_view name) {
+  static std::mutex mutex;
+  static auto* const names = new std::set<std::string, std::less<>>();
+  thread_local const std::string* last = nullptr;  // most calls are like the one before
+  name = name.substr(0, name.find('\n'));          // without its concurrency group
+  if (last != nullptr && *last == name) return last->c_str();
+  std::lock_guard hold(mutex);
+  auto found = names->find(name);
+  if (found == names->end()) found = names->emplace(name).first;
+  last = &*found;
+  return last->c_str();
+}
+
 CallContents read_arguments(const Invocation& call) {
   Decoder in(call.arguments, "the arguments of a call from Python");
   const uint64_t items = in.array();
@@ -187,7 +206,7 @@ std::pair<bool, bool> cancelled_here() {
   return {g_open->cancelled(), g_open->cancels_children()};
 }
 
-CallArguments::CallArguments(std::string_view name, const py::tuple& args, const py::dict& kwargs) {
+CallArguments::CallArguments(std::string_view name, const py::tuple& args, const py::dict& kwargs) : name_(name) {
   internal::Backend& backend = internal::backend();
   for (py::handle value : args)
     if (is_ref(value)) refs_.push_back(value.cast<Ref&>().counted.handle(backend));
@@ -213,13 +232,14 @@ CallArguments::CallArguments(std::string_view name, const py::tuple& args, const
   }
 }
 
-internal::CallRequest CallArguments::request(Callee callee, std::chrono::nanoseconds timeout) const {
+internal::CallRequest CallArguments::request(Callee callee, const char* name) const {
+  if (name == nullptr && callee != Callee::kConstructor) name = noted_name(name_);  // of a method
   return {.function = function_id(callee),
           .arguments = encoded_.view(),
           .refs = refs_,
           .inner_refs = encoded_.inner_refs(),
           .inner_actors = encoded_.inner_actors(),
-          .timeout = timeout};
+          .name = name};
 }
 
 }  // namespace rayo::python

@@ -25,9 +25,11 @@ uint64_t function_id(Callee callee);
 class CallArguments {
  public:
   CallArguments(std::string_view name, const py::tuple& args, const py::dict& kwargs);
-  internal::CallRequest request(Callee callee, std::chrono::nanoseconds timeout = {}) const;
+  // `name`: noted_name(), for people; null: a method's own.
+  internal::CallRequest request(Callee callee, const char* name = nullptr) const;
 
  private:
+  std::string_view name_;  // the caller's
   Encoder encoded_;
   std::vector<internal::ObjectHandle> refs_;
 };
@@ -39,6 +41,10 @@ struct CallContents {
   py::dict kwargs;
 };
 CallContents read_arguments(const internal::Invocation& call);
+
+// A function's or method's name as the cluster notes it (internal::CallRequest::name): the same text for the same name, as
+// long as the process. Any thread.
+const char* noted_name(std::string_view name);
 
 // The call that the main thread runs: whether its caller has cancelled it, and what it has called too.
 std::pair<bool, bool> cancelled_here();

@@ -100,11 +100,15 @@ py::object call(const Actor& actor, std::string_view method, const py::tuple& ar
   return noted(std::move(made), children);
 }
 
-py::object submit(const std::string& key, const py::tuple& args, const py::dict& kwargs, const py::dict& options,
+// A task's function: where workers find it, and its name for people.
+using KeyAndName = std::pair<std::string, std::string_view>;
+
+py::object submit(const KeyAndName& function, const py::tuple& args, const py::dict& kwargs, const py::dict& options,
                   bool items, const py::object& children) {
   Backend& backend = internal::backend();
-  const CallArguments arguments(key, args, kwargs);
-  const internal::CallRequest request = arguments.request(items ? Callee::kItemsTask : Callee::kTask);
+  const CallArguments arguments(function.first, args, kwargs);
+  const internal::CallRequest request =
+      arguments.request(items ? Callee::kItemsTask : Callee::kTask, noted_name(function.second));
   const TaskOptions told = task_options(options);
   Ref made;
   {
@@ -219,7 +223,7 @@ void define_objects(py::module_& module) {
   module.def("wait", &wait);
   module.def("call", &call, py::arg("actor"), py::arg("method"), py::arg("args"), py::arg("kwargs"), py::arg("items"),
              py::arg("children"));
-  module.def("submit", &submit, py::arg("key"), py::arg("args"), py::arg("kwargs"), py::arg("options"),
+  module.def("submit", &submit, py::arg("function"), py::arg("args"), py::arg("kwargs"), py::arg("options"),
              py::arg("items"), py::arg("children"));
   module.def("cancel", &cancel, py::arg("ref"), py::arg("force"), py::arg("recursive"));
   module.def("ready", &ready);
@@ -237,6 +241,11 @@ void define_calls(py::module_& module) {
       .def("cancel", &ItemReader::cancel);
   py::class_<ActorCall, std::shared_ptr<ActorCall>>(module, "ActorCall")
       .def_property_readonly("name", &ActorCall::name)
+      .def_property_readonly("id",
+                             [](const ActorCall& call) {
+                               py::gil_scoped_release release;
+                               return call.id();
+                             })
       .def_property_readonly("makes_items", &ActorCall::makes_items)
       .def_property_readonly("cancelled", &ActorCall::cancelled)
       .def_property_readonly("cancels_children", &ActorCall::cancels_children)

@@ -155,6 +155,9 @@ py::dict context_record() {
   record["actor_id"] = here.actor ? py::object(py::str(here.actor.hex())) : py::none();
   record["incarnation"] = here.incarnation;
   record["devices"] = py::cast(here.devices);
+  record["resources"] = py::cast(here.resources);
+  record["actor_name"] = here.actor_name;
+  record["task_id"] = here.call ? py::object(py::str(here.call.hex())) : py::none();
   return record;
 }
 

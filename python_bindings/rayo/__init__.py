@@ -39,6 +39,7 @@ from rayo._cluster import (
 )
 from rayo._objects import ObjectRef, ObjectRefGenerator, cancel, get, put, wait
 from rayo._remote import RemoteFunction, remote
+from rayo._timeline import timeline
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ __all__ = [
     "put",
     "remote",
     "shutdown",
+    "timeline",
     "wait",
 ]
 

@@ -72,7 +72,7 @@ def init(
     wherever they are) and py_modules (folders of packages, or modules). `namespace` is where actors' names are looked for.
     The other arguments are Ray's and without effect.
 
-        ray.init(num_cpus=4, namespace="shop")
+        ray.init(num_cpus=4, labels={"zone": "a"}, namespace="shop")
     """
     global _given
     for name in kwargs:
@@ -180,12 +180,15 @@ def nodes():
 _NAMES = {"cpu": "CPU", "gpu": "GPU"}  # Ray's spelling
 
 
+def _in_rays_spelling(amounts):
+    return {_NAMES.get(name, name): amount for name, amount in amounts.items()}
+
+
 def _sum(key):
     total = {}
     for node in nodes():
         if node["State"] == "alive":
-            for name, amount in node[key].items():
-                name = _NAMES.get(name, name)
+            for name, amount in _in_rays_spelling(node[key]).items():
                 total[name] = total.get(name, 0) + amount
     return total
 
@@ -203,6 +206,15 @@ def available_resources():
 def get_gpu_ids():
     """The devices that this task or actor holds, by UUID."""
     return _native.context()["devices"]
+
+
+def _in_worker(question):
+    """The answer of rayo._worker where this is one, else None."""
+    if not _native.is_worker():
+        return None
+    from rayo import _worker
+
+    return getattr(_worker, question)()
 
 
 class RuntimeContext:
@@ -224,9 +236,33 @@ class RuntimeContext:
         """None outside of an actor."""
         return self._record["actor_id"]
 
+    def get_actor_name(self):
+        """Of the actor whose method this is; "" where it has none, None outside of an actor."""
+        return self._record["actor_name"] if self._record["actor_id"] is not None else None
+
+    def get_task_id(self):
+        """Of the task or method that runs here, as ObjectRef.hex() of its result and util.state.list_tasks() have it; None
+        where none runs."""
+        return _in_worker("current_id") or self._record["task_id"]
+
+    def get_task_name(self):
+        """What options(name=) gave the running task, else its function's name; of a method "Class.method"."""
+        names = _in_worker("current_names")
+        return names and names[0]
+
+    def get_task_function_name(self):
+        """Of the running task's function; of a method "Class.method"."""
+        names = _in_worker("current_names")
+        return names and names[1]
+
+    def get_assigned_resources(self):
+        """What the running task or this actor holds: {"CPU": 1.0}."""
+        return _in_rays_spelling(self._record["resources"])
+
     node_id = property(get_node_id)
     job_id = property(get_job_id)
     actor_id = property(get_actor_id)
+    task_id = property(get_task_id)
 
     def get_session_name(self):
         return self._record["cluster_name"]

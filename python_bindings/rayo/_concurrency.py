@@ -54,7 +54,9 @@ def start(cls, args, kwargs, settings):
 
 
 def _what(actor, call):
-    return f"{type(actor).__qualname__.rpartition('<locals>.')[2]}.{call.name.partition(chr(10))[0]}"
+    from rayo import _worker
+
+    return _worker.method_name(actor, call.name.partition("\n")[0])
 
 
 class _Threads:
@@ -92,7 +94,7 @@ def _run(actor, call):
 
     what = _what(actor, call)
     try:
-        _worker.begin_call(call)
+        _worker.begin_call(call, what, what)
         if call.cancelled:  # while it stood in the queue
             raise KeyboardInterrupt("the call was cancelled")
         args, kwargs = call.arguments()
@@ -169,7 +171,7 @@ class _Loop:
 
         name, _, group = call.name.partition("\n")
         what = _what(self._actor, call)
-        children = _worker.begin_call(call)
+        children = _worker.begin_call(call, what, what)
         writer = None
         try:
             async with self._groups.get(group or self._methods.get(name), self._rest):

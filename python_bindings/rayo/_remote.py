@@ -215,7 +215,9 @@ class RemoteFunction:
         """Starts the task; the arguments are the function's."""
         _require_session()
         items = self._num_returns == "streaming"
-        ref = _native.submit(self._exported.key(), args, kwargs, self._native, items, children_here())
+        key, name = self._exported.key(), self._task_name
+        function = (f"{key}\n{name}", name) if name else (key, name_of(self._function))
+        ref = _native.submit(function, args, kwargs, self._native, items, children_here())
         if items:
             return ObjectRefGenerator(ref)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
@@ -228,6 +230,11 @@ class RemoteFunction:
 
     def __reduce__(self):
         return (RemoteFunction, (self._function, {**self._options, "num_returns": self._num_returns}))
+
+
+def name_of(function):
+    """As a reader of an error knows it: without the functions around it."""
+    return getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
 
 
 def makes_items(function):
@@ -268,7 +275,7 @@ _item_exported = Exported(_item)
 def split(ref, count):
     """One ref for each item of the value that `ref` will have."""
     key = _item_exported.key()
-    return [_native.submit(key, (ref, i, count), {}, {"num_cpus": 0}, False, None) for i in range(count)]
+    return [_native.submit((key, "item"), (ref, i, count), {}, {"num_cpus": 0}, False, None) for i in range(count)]
 
 
 def remote(*args, **kwargs):

@@ -8,14 +8,14 @@ import pickle
 import signal
 import sys
 
-from rayo import _native, _serialization
+from rayo import _native, _remote, _serialization
 
 # Items of a generator that are made ahead of its reader.
 ITEM_WINDOW = 1024
 
 _loaded = {}
 
-# The call that runs here: (its ActorCall, or None on the main thread; weak refs of what it has called).
+# The call that runs here: (its ActorCall, or None on the main thread; weak refs of what it has called; its name, its function's).
 _current = contextvars.ContextVar("rayo_call", default=None)
 
 
@@ -24,8 +24,6 @@ def load(key):
     if key not in _loaded:
         if not _loaded:
             _set_up()
-        from rayo import _remote
-
         pickled = _remote.load_large(key)
         if pickled is None:
             raise LookupError(f"the function {key} is not in the cluster: its program has ended")
@@ -58,19 +56,29 @@ def fill_in(packed, values):
     return args, kwargs
 
 
-def name_of(function):
-    """As a reader of an error knows it: without the functions around it."""
-    return getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+name_of = _remote.name_of
 
 
 # ---- calls ----
 
 
-def begin_call(call):
+def begin_call(call, name, function_name):
     """Notes what this call calls from here on; answers the notes."""
     children = []
-    _current.set((call, children))
+    _current.set((call, children, name, function_name))
     return children
+
+
+def current_names():
+    """(name, function's name) of the call that runs here; None outside of one."""
+    current = _current.get()
+    return None if current is None else current[2:]
+
+
+def current_id():
+    """Of the call that runs here where the main thread does not run it, else None."""
+    current = _current.get()
+    return None if current is None or current[0] is None else current[0].id
 
 
 def children_here():
@@ -92,8 +100,8 @@ def is_cancelled():
     return _native.cancelled_here()[0]
 
 
-def run(function, args, kwargs):
-    begin_call(None)
+def run(function, name, args, kwargs):
+    begin_call(None, name, name_of(function))
     result = function(*args, **kwargs)
     return _finish(result) if hasattr(result, "__await__") else result
 
@@ -112,10 +120,15 @@ def call_method(actor, name, args, kwargs):
     return getattr(actor, name)(*args, **kwargs)
 
 
+def method_name(actor, name):
+    return f"{type(actor).__qualname__.rpartition('<locals>.')[2]}.{name}"
+
+
 def run_method(actor, name, args, kwargs):
     name = name.partition("\n")[0]
     if _current.get() is None or _current.get()[0] is None:
-        begin_call(None)
+        what = method_name(actor, name)
+        begin_call(None, what, what)
     result = call_method(actor, name, args, kwargs)
     return _finish(result) if hasattr(result, "__await__") else result
 
@@ -132,7 +145,8 @@ def construct(name, args, kwargs):
     else:
         cls = load(key)
     _actor_class = cls
-    begin_call(None)
+    what = f"{name_of(cls)}.__init__"
+    begin_call(None, what, what)
     settings = json.loads(settings) if settings else {}
     os.environ.update(settings.get("variables", {}))
     if "max" not in settings:

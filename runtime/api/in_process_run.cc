@@ -456,6 +456,7 @@ ContextRecord InProcess::context() {
   if (t_runner != nullptr && t_runner->actor != nullptr) {
     context.actor = t_runner->actor->id;
     context.incarnation = 1;
+    context.actor_name = t_runner->actor->name;
   }
   return context;
 }

@@ -11,16 +11,13 @@ using namespace std::chrono_literals;
 using base::cat;
 
 constexpr base::Duration kPatience = 5s;  // the head asks every raylet for its workers
-constexpr std::string_view kEach = "rayo list nodes, workers, actors or jobs";
+constexpr std::string_view kEach = "rayo list nodes, workers, actors, tasks, objects or jobs";
 
 int check_what(const std::string& what, Terminal& terminal) {
-  for (std::string_view known : {"nodes", "workers", "actors", "jobs"}) {
+  for (std::string_view known : {"nodes", "workers", "actors", "tasks", "objects", "jobs"}) {
     if (what == known) return kDone;
   }
-  for (std::string_view planned : {"tasks", "objects", "groups"}) {
-    if (what == planned)
-      return terminal.fail(cat("cannot list ", what, ": they come with a later version"), kEach, kWrongUse);
-  }
+  if (what == "groups") return terminal.fail("cannot list groups: they come with a later version", kEach, kWrongUse);
   return terminal.fail(cat("cannot list '", what, "': there is no such thing"), kEach, kWrongUse);
 }
 
@@ -30,8 +27,8 @@ int list_command(const Arguments& arguments, Terminal& terminal) {
   std::string what, address;
   std::vector<std::string> filters;
   bool json = false;
-  Flags flags("list", "Nodes, workers, actors or jobs: one line each.");
-  flags.argument("WHAT", what, "nodes, workers, actors, jobs", true);
+  Flags flags("list", "Nodes, workers, actors, tasks, objects or jobs: one line each.");
+  flags.argument("WHAT", what, "nodes, workers, actors, tasks, objects, jobs", true);
   add_address_flag(flags, address);
   flags.on("--json", json, "one JSON document");
   flags.texts("--filter", filters, "KEY=VALUE", "only these; several are all to fit; keys as in --json");

@@ -77,6 +77,41 @@ json::object job_json(const proto::JobInfo& job) {
           {"death", death_or_null(job.has_death(), job.death())}};
 }
 
+json::object task_json(const proto::TaskInfo& task) {
+  const bool constructor = task.call().counter() == 0;  // has no result: its actor stands for it
+  return {{"id", constructor ? id_json(task.actor()) : json::value(rpc::from_proto(task.call()).hex())},
+          {"attempt", task.attempt()},
+          {"type", task.type()},
+          {"name", task.name()},
+          {"state", task.state()},
+          {"actor", id_json(task.actor())},
+          {"job", id_json(task.job())},
+          {"caller", id_json(task.caller())},
+          {"caller_pid", task.caller_pid()},
+          {"caller_node", id_json(task.caller_node())},
+          {"worker", id_json(task.process())},
+          {"pid", task.pid()},
+          {"node", id_json(task.node())},
+          {"submitted_at", time_json(task.submitted_at_unix_us())},
+          {"started_at", time_json(task.started_at_unix_us())},
+          {"ended_at", time_json(task.ended_at_unix_us())}};
+}
+
+json::object object_json(const proto::ObjectInfo& object) {
+  json::array nodes;
+  for (const proto::Id& node : object.copies()) nodes.push_back(id_json(node));
+  return {{"id", rpc::from_proto(object.object()).hex()},
+          {"state", object.state()},
+          {"size_bytes", object.size_bytes()},
+          {"home", id_json(object.home())},
+          {"nodes", std::move(nodes)},
+          {"references", object.references()},
+          {"pins", object.pins()},
+          {"maker", id_json(object.maker())},
+          {"maker_pid", object.maker_pid()},
+          {"failure", object.failure()}};
+}
+
 const json::value* look_up(const json::object& item, std::string_view path) {
   const json::object* object = &item;
   for (;;) {
@@ -131,14 +166,43 @@ std::vector<Column> columns_of(std::string_view what) {
             {"RESTARTS", "restarts"},
             {"LAST DEATH", "death.text"}};
   }
+  if (what == "tasks") {
+    return {{"ID", "id"},
+            {"TYPE", "type"},
+            {"NAME", "name"},
+            {"STATE", "state"},
+            {"CALLER", "caller"},
+            {"NODE", "node"},
+            {"WORKER PID", "pid"},
+            {"SUBMITTED", "submitted_at"},
+            {"STARTED", "started_at"},
+            {"ENDED", "ended_at"}};
+  }
+  if (what == "objects") {
+    return {{"ID", "id"},     {"STATE", "state"},         {"BYTES", "size_bytes"},
+            {"HOME", "home"}, {"NODES", "nodes"},         {"REFERENCES", "references"},
+            {"PINS", "pins"}, {"MAKER PID", "maker_pid"}, {"", "failure"}};
+  }
   return {{"ID", "id"},   {"STATE", "state"},        {"PROGRAM", "program"}, {"NODE", "node"},
           {"PID", "pid"}, {"STARTED", "started_at"}, {"ENDED", "ended_at"},  {"", "death.text"}};
+}
+
+constexpr size_t kIdDigits = 32;
+
+std::string json_list(const json::array& ids) {
+  std::vector<std::string> parts;
+  for (const json::value& id : ids) parts.push_back(plain(id).substr(0, 12));
+  return base::join(parts, " ");
 }
 
 std::string cell(const json::object& item, std::string_view path) {
   const json::value* value = look_up(item, path);
   if (!value || value->is_null()) return "";
-  if (path == "id" || path == "node") return plain(*value).substr(0, 12);
+  if (path == "nodes") return json_list(value->get_array());
+  if (path == "pid" && *value == 0) return "";  // nobody is known to have run it
+  const bool is_id = path == "id" || path == "node" || path == "home" || path == "caller";
+  // What is left of an object's first digits is its node alone.
+  if (is_id && value->is_string() && value->get_string().size() == kIdDigits) return plain(*value).substr(0, 12);
   bool is_time = path == "since" || path.ends_with("_at");
   if (is_time) return clock_text(static_cast<int64_t>(value->to_number<double>() * 1e6), base::system_clock().wall());
   return plain(*value);
@@ -154,6 +218,10 @@ json::array list_items(std::string_view what, const proto::ListReply& reply) {
     for (const auto& worker : reply.workers()) items.push_back(worker_json(worker));
   } else if (what == "actors") {
     for (const auto& actor : reply.actors()) items.push_back(actor_json(actor));
+  } else if (what == "tasks") {
+    for (const auto& task : reply.tasks()) items.push_back(task_json(task));
+  } else if (what == "objects") {
+    for (const auto& object : reply.objects()) items.push_back(object_json(object));
   } else {
     for (const auto& job : reply.jobs()) items.push_back(job_json(job));
   }

@@ -12,7 +12,7 @@
 
 namespace rayo::cli {
 
-// `what`: nodes, workers, actors, jobs.
+// `what`: nodes, workers, actors, tasks, objects, jobs.
 boost::json::array list_items(std::string_view what, const proto::ListReply& reply);
 
 // Keeps the items that all filters fit. A filter is KEY=VALUE, the key with dots into inner objects

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/head/attach_stream.h"
+#include "runtime/head/merged_lists.h"
 #include "runtime/head/stop_cluster.h"
 #include "runtime/head/timeouts.h"
 #include "runtime/head/views.h"
@@ -158,10 +159,12 @@ base::Status HeadService::send_package(const proto::FetchPackageRequest& request
 }
 
 proto::ListReply HeadService::list(const proto::ListRequest& request) {
-  if (request.what() != "workers") return list_of(core_.state, request.what());
-  proto::ListReply out;
-  for (auto& worker : raylets_.workers()) *out.add_workers() = std::move(worker);
-  return out;
+  const std::string& what = request.what();
+  if (what == "workers") return raylets_.list(what);
+  if (what != "tasks" && what != "objects") return list_of(core_.state, what);
+  const proto::ListReply told = raylets_.list(what);
+  const NamedByKey named(core_.state);
+  return base::run_on_thread(disk_, [&] { return what == "tasks" ? tasks_of(told, named) : objects_of(told, named); });
 }
 
 proto::WhyReply HeadService::why(const std::string& id) {

@@ -42,7 +42,7 @@ class HeadService {
   RayletCalls raylets_;
   PackageStore packages_;
   base::WaitList package_came_;
-  base::WorkThreads disk_{"packages", 1};
+  base::WorkThreads disk_{"packages", 1};  // and long lists
   std::function<void()> stopped_;
 };
 

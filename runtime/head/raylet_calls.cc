@@ -20,18 +20,17 @@ std::shared_ptr<rpc::Channel> RayletCalls::channel(NodeId node, const std::strin
   return kept.channel;
 }
 
-std::vector<proto::WorkerInfo> RayletCalls::workers() {
+proto::ListReply RayletCalls::list(const std::string& what) {
   std::erase_if(channels_, [&](const auto& entry) { return !core_.state.nodes.find(entry.first); });
-  std::vector<proto::WorkerInfo> out;
+  proto::ListReply out;
   auto deadline = base::deadline_after(core_.state.now(), kAnswerWithin);
   base::TaskGroup asks;
   for (const auto& [id, node] : core_.state.nodes.all()) {
-    asks.spawn("list-workers", [to = channel(id, node.info.address()), deadline, &out] {
+    asks.spawn("list", [to = channel(id, node.info.address()), deadline, &what, &out] {
       proto::ListRequest request;
-      request.set_what("workers");
-      auto reply = to->call(rpc::raylet::kListWorkers, request, deadline);
-      if (!reply.ok()) return;
-      out.insert(out.end(), reply->workers().begin(), reply->workers().end());
+      request.set_what(what);
+      auto reply = to->call(rpc::raylet::kListHere, request, deadline);
+      if (reply.ok()) out.MergeFrom(*reply);
     });
   }
   asks.join();
@@ -40,7 +39,8 @@ std::vector<proto::WorkerInfo> RayletCalls::workers() {
 
 std::optional<proto::WorkerInfo> RayletCalls::find_worker(const std::string& id) {
   if (id.size() < kPrefixDigits) return std::nullopt;
-  for (auto& worker : workers()) {
+  proto::ListReply all = list("workers");
+  for (auto& worker : *all.mutable_workers()) {
     if (rpc::from_proto<ProcessId>(worker.process()).hex().starts_with(base::lower(id))) return std::move(worker);
   }
   return std::nullopt;

@@ -1,4 +1,5 @@
-// What the head asks of raylets by itself: their workers, for `list`, `logs` and `why`. In fibers; one kept channel a node.
+// What the head asks of raylets by itself: their workers, calls and objects, for `list`, `logs` and `why`. In fibers; one kept
+// channel a node.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@ namespace rayo::head {
 class RayletCalls {
  public:
   explicit RayletCalls(Core& core) : core_(core) {}
-  // Of all living nodes, asked at once; a node that does not answer within 2 s is left out.
-  std::vector<proto::WorkerInfo> workers();
+  // `what` (workers, tasks, objects) of all living nodes, asked at once; a node that does not answer within 2 s is left out.
+  proto::ListReply list(const std::string& what);
   // By the first digits of its id (>= 6).
   std::optional<proto::WorkerInfo> find_worker(const std::string& id);
 

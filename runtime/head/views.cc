@@ -229,8 +229,8 @@ proto::ListReply list_of(const ClusterState& state, const std::string& what) {
   } else if (what == "jobs") {
     for (const auto& [id, job] : state.jobs.all()) *out.add_jobs() = job;
   } else {
-    *out.mutable_failure() =
-        failure(proto::INVALID, cat("the head lists no '", what, "'"), "nodes, workers, actors or jobs");
+    *out.mutable_failure() = failure(proto::INVALID, cat("the head lists no '", what, "'"),
+                                     "nodes, workers, actors, jobs, tasks or objects");
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/actor_host.h"
+#include "runtime/raylet/call_lists.h"
 #include "runtime/raylet/head_requests.h"
 #include "runtime/raylet/jobs.h"
 #include "runtime/raylet/lease_service.h"
@@ -127,6 +128,9 @@ bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
     case proto::ToRaylet::kReleaseObject:
     case proto::ToRaylet::kReadObject:
       objects_frame(parts.objects, from, frame);
+      return true;
+    case proto::ToRaylet::kCallsTold:
+      parts.calls.told(from, message.calls_told());
       return true;
     case proto::ToRaylet::kGoodbye:
       return false;

@@ -145,6 +145,8 @@ proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadli
     proto::ToWorker message;
     rpc::to_proto(id, message.mutable_host_tasks()->mutable_lease());
     rpc::to_proto(lease->requester, message.mutable_host_tasks()->mutable_requester());
+    *message.mutable_host_tasks()->mutable_resources() = rpc::to_proto(lease->resources);
+    message.mutable_host_tasks()->mutable_devices()->Assign(lease->devices.begin(), lease->devices.end());
     processes_.send(taken.process, 0, message);
     rpc::to_proto(id, granted.mutable_lease());
     *granted.mutable_worker() = address_of(taken.process);

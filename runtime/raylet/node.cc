@@ -10,6 +10,7 @@
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/actor_host.h"
+#include "runtime/raylet/call_lists.h"
 #include "runtime/raylet/data_port.h"
 #include "runtime/raylet/device_health.h"
 #include "runtime/raylet/head_dispatch.h"
@@ -89,6 +90,7 @@ struct Node::State {
   std::unique_ptr<HeadDispatch> dispatch;
   ActorHost actors;
   HeadRequests requests;
+  CallLists calls;
   Transfer transfer;
   std::unique_ptr<ObjectService> objects;
   std::unique_ptr<Parts> parts;
@@ -136,6 +138,7 @@ struct Node::State {
         actors(loop, table, leases, processes, workers,
                [this](const proto::ActorInfo& info) { dispatch->tell_actor(info); }),
         requests(loop, processes, jobs, head),
+        calls(processes),
         transfer(loop, joined.data_secret) {}
 
   PoolLimits pool_limits() const {
@@ -156,6 +159,7 @@ struct Node::State {
       leases.process_gone(process);
       objects->process_gone(process.id, death);
       requests.process_gone(process.id);
+      calls.process_gone(process.id);
       if (process.kind != proto::ZYGOTE) {
         proto::NodeUp up;
         rpc::to_proto(process.id, up.mutable_worker_died()->mutable_process());
@@ -286,7 +290,7 @@ struct Node::State {
     objects = std::move(*made);
     objects->on_used_changed([this] { reporter.changed(); });
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
-                                          *objects, nodes, head, requests, output, tasks});
+                                          *objects, nodes, head, requests, output, calls, tasks});
     dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
     sessions = std::make_unique<SessionServer>(*parts, facts, [this] { reporter.changed(); });
     data_port = std::make_unique<DataPort>(loop, joined.data_secret, links, transfer, *sessions);

@@ -41,6 +41,12 @@ std::optional<Known> known_of(const proto::PublishObject& message) {
   return known;
 }
 
+const char* state_text(const std::optional<Known::Kind>& kind) {
+  if (!kind) return "pending";
+  if (*kind == Known::Kind::kFailure) return "failed";
+  return *kind == Known::Kind::kArena ? "arena" : "value";
+}
+
 class Service final : public ObjectService {
  public:
   Service(ObjectWires& wires, base::Loop& loop, Transfer& transfer, std::optional<object_store::Arena> arena)
@@ -80,6 +86,21 @@ class Service final : public ObjectService {
     rpc::to_proto(wires_.own_node(), forward.mutable_node());
     *forward.mutable_object() = request;
     if (NodeId home = wires_.node_of(object.home)) wires_.publish_at_home(home, forward);
+  }
+
+  std::vector<proto::ObjectInfo> list() const override {
+    std::vector<proto::ObjectInfo> out;
+    for (const Directory::Listed& one : directory_.list()) {
+      proto::ObjectInfo& info = out.emplace_back();
+      *info.mutable_object() = rpc::to_proto(one.object);
+      info.set_state(state_text(one.kind));
+      info.set_size_bytes(one.size_bytes);
+      if (one.here) rpc::to_proto(wires_.own_node(), info.add_copies());
+      info.set_references(static_cast<int32_t>(one.holders));
+      info.set_pins(static_cast<int32_t>(one.pins));
+      info.set_failure(one.failure);
+    }
+    return out;
   }
 
   void resolve(ProcessId from, uint64_t call_id, const proto::ResolveObject& request) override {

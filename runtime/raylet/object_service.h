@@ -68,6 +68,8 @@ class ObjectService {
   };
   virtual Arena arena() const = 0;
   virtual int64_t used_bytes() const = 0;
+  // What this node knows of each object; who made it is not filled in.
+  virtual std::vector<proto::ObjectInfo> list() const = 0;
   virtual void on_used_changed(std::function<void()> listener) = 0;
 
   // ---- other raylets: `done` may run later, once ----

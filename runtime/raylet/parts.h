@@ -8,6 +8,7 @@
 namespace rayo::raylet {
 
 class ActorHost;
+class CallLists;
 class HeadLink;
 class HeadRequests;
 class Jobs;
@@ -38,6 +39,7 @@ struct Parts {
   HeadLink& head;
   HeadRequests& requests;
   Output& output;
+  CallLists& calls;
   base::TaskGroup& tasks;  // for fibers that outlive a message
 };
 

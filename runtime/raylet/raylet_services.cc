@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/address.h"
+#include "runtime/base/ids.h"
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
 #include "runtime/raylet/actor_host.h"
+#include "runtime/raylet/call_lists.h"
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/lease_service.h"
 #include "runtime/raylet/nodes.h"
@@ -30,8 +33,10 @@ using namespace std::chrono_literals;
 constexpr base::Duration kReachLimit = 2s;  // for a connect to the address that is tried
 constexpr base::Duration kHeadStatusLimit = 300ms;
 constexpr base::Duration kFollowEach = 200ms;
-constexpr size_t kLogPiece = 256u << 10;  // bytes of one LogChunk
-constexpr size_t kTailBytes = 4u << 20;   // looked at for the last lines
+constexpr base::Duration kCallsLimit = 1s;  // for processes to tell their calls; the head waits 2 s
+constexpr size_t kMostObjects = 50'000;     // in one answer: the largest
+constexpr size_t kLogPiece = 256u << 10;    // bytes of one LogChunk
+constexpr size_t kTailBytes = 4u << 20;     // looked at for the last lines
 
 // Waits for an answer that is given by a callback, once; the caller's end of the call ends the wait.
 template <class Reply, class Ask>
@@ -112,6 +117,43 @@ base::Status read_log(const CliAnswers& answers, const proto::ReadLogRequest& re
     if (!request.follow() || call.gone().is_set()) return absl::OkStatus();
     if (!base::sleep_for(kFollowEach)) return absl::OkStatus();
   }
+}
+
+// With the processes of this node that made them.
+std::vector<proto::ObjectInfo> objects_here(const Parts& parts, const std::vector<proto::WorkerInfo>& workers) {
+  std::unordered_map<uint64_t, const proto::WorkerInfo*> makers;
+  for (const auto& worker : workers) makers[base::short_id(rpc::from_proto<ProcessId>(worker.process()))] = &worker;
+  auto objects = parts.objects.list();
+  if (objects.size() > kMostObjects) {
+    std::ranges::nth_element(objects, objects.begin() + kMostObjects, std::greater<>(), &proto::ObjectInfo::size_bytes);
+    objects.resize(kMostObjects);
+  }
+  for (auto& object : objects) {
+    auto maker = makers.find(object.object().process());
+    if (maker == makers.end()) continue;
+    *object.mutable_maker() = maker->second->process();
+    object.set_maker_pid(maker->second->pid());
+  }
+  return objects;
+}
+
+proto::ListReply list_here(Parts& parts, const std::string& what) {
+  proto::ListReply reply;
+  if (what == "tasks") {
+    for (auto& calls : parts.calls.ask_all(parts.loop.deadline(kCallsLimit))) *reply.add_calls() = std::move(calls);
+    return reply;
+  }
+  auto state_of = [&parts](ProcessId id) {
+    std::string state = parts.workers.state_name(id);
+    return state.empty() ? "running" : state;  // a driver, a zygote
+  };
+  auto workers = parts.processes.list(state_of);
+  if (what == "objects") {
+    for (auto& object : objects_here(parts, workers)) *reply.add_objects() = std::move(object);
+    return reply;
+  }
+  for (auto& info : workers) *reply.add_workers() = std::move(info);
+  return reply;
 }
 
 // The actors of this node: all that a raylet knows for itself.
@@ -209,14 +251,8 @@ void add_cli_methods(rpc::Service& service, Parts& parts, CliAnswers answers) {
              [&parts, answers, last = proto::StatusReply()](const proto::StatusRequest&, rpc::Call&) mutable {
                return base::StatusOr<proto::StatusReply>(local_status(parts, answers, last));
              });
-  service.on(rpc::raylet::kListWorkers, [&parts](const proto::ListRequest&, rpc::Call&) {
-    proto::ListReply reply;
-    auto state_of = [&parts](ProcessId id) {
-      std::string state = parts.workers.state_name(id);
-      return state.empty() ? "running" : state;  // a driver, a zygote
-    };
-    for (auto& info : parts.processes.list(state_of)) *reply.add_workers() = std::move(info);
-    return base::StatusOr<proto::ListReply>(reply);
+  service.on(rpc::raylet::kListHere, [&parts](const proto::ListRequest& request, rpc::Call&) {
+    return base::StatusOr<proto::ListReply>(list_here(parts, request.what()));
   });
   service.on(rpc::raylet::kReadLog, [answers](const proto::ReadLogRequest& request, auto& writer, rpc::Call& call) {
     return read_log(answers, request, writer, call);

@@ -8,6 +8,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/invoke.h"
 #include "runtime/base/text.h"
+#include "runtime/worker/demand.h"
 #include "runtime/worker/failure.h"
 #include "runtime/worker/stack_overflow.h"
 
@@ -137,7 +138,25 @@ CallHost::Execution* CallHost::find(PeerId peer, uint64_t call_id) {
   return found == concurrent_.end() ? nullptr : &*found;
 }
 
+ObjectId CallHost::call_of(PeerId peer, uint64_t call_id) {
+  if (peer != last_caller_) {
+    auto known = callers_.find(peer);
+    if (known == callers_.end()) {
+      const proto::ProcessAddress caller = wires_.caller(peer);
+      const ObjectId id{base::short_id(id_of<NodeId>(caller.node())),
+                        base::short_id(id_of<ProcessId>(caller.process())), 0};
+      if (!id) return {0, 0, call_id};
+      known = callers_.emplace(peer, id).first;
+    }
+    last_caller_ = peer;
+    last_caller_id_ = known->second;
+  }
+  return {last_caller_id_.home, last_caller_id_.process, call_id};
+}
+
 void CallHost::on_peer_closed(PeerId peer) {
+  callers_.erase(peer);
+  if (last_caller_ == peer) last_caller_ = kNoPeer;
   auto first = given_.lower_bound({peer, 0});
   while (first != given_.end() && first->first.first == peer) {
     const uint64_t call_id = first->first.second;
@@ -161,6 +180,8 @@ void CallHost::on_host_actor(const proto::HostActor& request) {
   hosted_.incarnation = request.incarnation();
   hosted_.lease = id_of<LeaseId>(request.lease());
   hosted_.devices.assign(request.devices().begin(), request.devices().end());
+  hosted_.resources = amounts_of(request.spec().demand().resources());
+  hosted_.actor_name = request.spec().name();
   if (request.spec().max_concurrency() > 1) {
     most_concurrent_ = request.spec().max_concurrency();
     if (request.spec().stack_size() != 0)
@@ -176,6 +197,8 @@ void CallHost::on_host_actor(const proto::HostActor& request) {
 void CallHost::on_host_tasks(const proto::HostTasks& request) {
   hosted_.tasks = true;
   hosted_.lease = id_of<LeaseId>(request.lease());
+  hosted_.devices.assign(request.devices().begin(), request.devices().end());
+  hosted_.resources = amounts_of(request.resources());
 }
 
 // ---- running ----
@@ -207,6 +230,11 @@ bool CallHost::run_deferring() {
   return true;
 }
 
+ObjectId CallHost::id_of_call(const Execution& execution) {
+  const std::lock_guard hold(wires_.engine.baton());
+  return call_of(execution.call.peer, execution.call.header.call_id);
+}
+
 void CallHost::erase(Execution& execution) {
   concurrent_.remove_if([&](const Execution& each) { return &each == &execution; });
 }
@@ -215,6 +243,7 @@ void CallHost::erase(Execution& execution) {
 void CallHost::finish(Execution& execution, const ErrorRecord* error) {
   const std::lock_guard hold(wires_.engine.baton());
   if (error) execution.error = *error;
+  wires_.history.ended(execution.noted, error != nullptr, execution.better_name());
   if (execution.inside) {
     execution.finished = true;
     return;
@@ -289,7 +318,9 @@ void CallHost::construct() {
     invocation.refs = values;
     at_->output.clear();
     at_->running = Running{.function = made.function};
+    const auto noted = wires_.history.began({}, base::short_id(hosted_.actor), hosted_.class_name.c_str());
     error = invoke(made, invocation);
+    wires_.history.ended(noted, error.has_value(), nullptr);
     at_->running.reset();
   }
   for (const internal::ObjectHandle& ref : start.refs) wires_.table.release(slot_of(ref));
@@ -342,6 +373,8 @@ void CallHost::run(Execution& execution) {
   }
   execution.output.clear();
   execution.running = Running{call.peer, call.header.call_id, called.function, call.header.target == 0};
+  execution.noted =
+      wires_.history.began(call_of(call.peer, call.header.call_id), call.header.target, called.function->name);
   execution.inside = true;
   std::optional<ErrorRecord> error = invoke(called, invocation);
   execution.inside = false;
@@ -351,6 +384,7 @@ void CallHost::run(Execution& execution) {
     if (!execution.finished) return;
     error = std::move(execution.error);
   }
+  if (!execution.finished) wires_.history.ended(execution.noted, error.has_value(), execution.better_name());
   execution.running.reset();
   reply(execution, error);
 }

@@ -21,6 +21,7 @@
 #include <rayo/internal/registry.h>
 
 #include "runtime/worker/call_fibers.h"
+#include "runtime/worker/call_history.h"
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/mailbox.h"
 #include "runtime/worker/raylet_link.h"
@@ -39,6 +40,7 @@ class CallHost {
     ArenaStore& arena;
     ObjectTable& table;
     References& references;
+    CallHistory& history;
     // Sends a reply: to a peer, or to ourselves.
     std::function<void(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)> send;
     // Who calls by that link.
@@ -85,6 +87,8 @@ class CallHost {
     bool task = false;
   };
   const Running* running() const { return at_->running ? &*at_->running : nullptr; }
+  // The id of a call of that peer: of its result. Without node and process where the peer is gone.
+  ObjectId call_of(PeerId peer, uint64_t call_id);
   bool is_cancelled() const { return at_->cancelled(); }
   // User code has begun and not ended.
   bool busy() const { return main_.running || !concurrent_.empty(); }
@@ -98,6 +102,8 @@ class CallHost {
     bool tasks = false;
     LeaseId lease;
     std::vector<std::string> devices;
+    std::map<std::string, double> resources;
+    std::string actor_name;
   };
   const Hosted& hosted() const { return hosted_; }
   Mailbox& mailbox() { return mailbox_; }
@@ -135,8 +141,14 @@ class CallHost {
     bool may_defer() const override { return this != &host.main_ && !host.fibers_; }
     void defer(void* owner) override { owner_ = owner, deferred = true; }
     void finish(const ErrorRecord* error) override { host.finish(*this, error); }
+    ObjectId id() override { return host.id_of_call(*this); }
     void cancel(bool recursive) { recursive_ = recursive, cancelled_ = true; }
-    void begin() { recursive_ = cancelled_ = answered = deferred = finished = false, call.ran_us = 0; }
+    void begin() {
+      recursive_ = cancelled_ = answered = deferred = finished = false;
+      call.ran_us = 0;
+      name_ = nullptr;
+    }
+    const char* better_name() const { return name_.load(std::memory_order_relaxed); }
 
     CallHost& host;
     IncomingCall call;
@@ -145,6 +157,7 @@ class CallHost {
     std::optional<Running> running;
     Output output;
     std::optional<ErrorRecord> error;  // of a deferred one
+    CallHistory::Place noted = 0;
     bool answered = false;
     bool deferred = false;
     bool inside = false;  // `invoke` has not returned
@@ -156,6 +169,7 @@ class CallHost {
   bool run_deferring();
   void answer_now(Execution& execution);
   void finish(Execution& execution, const ErrorRecord* error);
+  ObjectId id_of_call(const Execution& execution);
   void erase(Execution& execution);
   Execution* find(PeerId peer, uint64_t call_id);
   bool open() const { return hosted_.self != nullptr || hosted_.tasks; }
@@ -175,6 +189,10 @@ class CallHost {
   void reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags = 0);
 
   const Wires wires_;
+  // Node and process (short ids) of those who called, asked for once; the last one apart.
+  std::unordered_map<PeerId, ObjectId> callers_;
+  PeerId last_caller_ = kNoPeer;
+  ObjectId last_caller_id_;
 
   Hosted hosted_;
   std::optional<Starting> starting_;

@@ -306,6 +306,7 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
   if (!client.room()) wait_for_room(client);
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
+  traffic_.history().made(slot.id.counter, base::short_id(actor), request.name, request.function);
   if (!client.call_now(slot, request)) client.submit(std::make_unique<OutgoingCall>(table, traffic_, slot, request));
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   // One call at a time leaves at once; of many under way each 32 leave together, the rest when somebody waits or soon.
@@ -318,13 +319,16 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
 
 ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallRequest& request) {
   check_size(request);
+  check_options(options);
   Hold hold = enter();
   await_registered(request.inner_actors);
   ObjectTable& table = traffic_.table();
   ObjectSlot& slot = table.mint();
+  traffic_.history().made(slot.id.counter, 0, request.name, request.function);
   const internal::Function* function = internal::find_function(request.function);
-  const bool at_once = traffic_.tasks().submit(options, function ? function->name : "task",
-                                               std::make_unique<OutgoingCall>(table, traffic_, slot, request));
+  const char* name = request.name ? request.name : function ? function->name : "task";
+  const bool at_once =
+      traffic_.tasks().submit(options, name, std::make_unique<OutgoingCall>(table, traffic_, slot, request));
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   if (at_once || traffic_.references().dirty())
     traffic_.finish_turn();
@@ -553,21 +557,6 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
   }
   traffic_.finish_turn();
   return actor;
-}
-
-internal::ActorRecord ClusterBackend::find_actor(std::string_view name, std::string_view name_space) {
-  using internal::ActorRecord;
-  Hold hold = enter();
-  proto::ToRaylet message;
-  message.mutable_find_actor()->set_name(std::string(name));
-  message.mutable_find_actor()->set_namespace_(name_space.empty() ? self_.context.name_space : std::string(name_space));
-  const proto::ActorInfo info = ask(message, kControlTimeout).actor_reply().actor();
-  const auto actor = id_of<ActorId>(info.actor());
-  traffic_.references().retain_actor(actor);
-  traffic_.actors().create(actor, info.class_name());
-  traffic_.watch_actor(actor);
-  traffic_.finish_turn();
-  return ActorRecord{actor, info.class_name()};
 }
 
 void ClusterBackend::kill_actor(const ActorId& actor) {

@@ -1,10 +1,25 @@
-// What a ClusterBackend asks of the cluster's records: values by key, nodes, and where it runs itself.
+// What a ClusterBackend asks of the cluster's records: named actors, values by key, nodes, and where it runs itself.
 #include "runtime/base/text.h"
 #include "runtime/worker/cluster_backend.h"
 #include "runtime/worker/demand.h"
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
+
+internal::ActorRecord ClusterBackend::find_actor(std::string_view name, std::string_view name_space) {
+  using internal::ActorRecord;
+  Hold hold = enter();
+  proto::ToRaylet message;
+  message.mutable_find_actor()->set_name(std::string(name));
+  message.mutable_find_actor()->set_namespace_(name_space.empty() ? self_.context.name_space : std::string(name_space));
+  const proto::ActorInfo info = ask(message, kControlTimeout).actor_reply().actor();
+  const auto actor = id_of<ActorId>(info.actor());
+  traffic_.references().retain_actor(actor);
+  traffic_.actors().create(actor, info.class_name());
+  traffic_.watch_actor(actor);
+  traffic_.finish_turn();
+  return ActorRecord{actor, info.class_name()};
+}
 
 proto::ToRaylet ClusterBackend::key_value(proto::KeyValue::Op op, std::string_view key) const {
   proto::ToRaylet message;
@@ -42,10 +57,15 @@ std::vector<NodeRecord> ClusterBackend::nodes() {
 ContextRecord ClusterBackend::context() {
   Hold hold = enter();
   ContextRecord record = self_.context;
-  const CallHost::Hosted& hosted = traffic_.host().hosted();
+  CallHost& host = traffic_.host();
+  const CallHost::Hosted& hosted = host.hosted();
   record.actor = hosted.actor;
   record.incarnation = hosted.incarnation;
   record.devices = hosted.devices;
+  record.resources = hosted.resources;
+  record.actor_name = hosted.actor_name;
+  if (in_call() && host.running()->call_id != 0)  // (a constructor has none)
+    record.call = host.call_of(host.running()->peer, host.running()->call_id);
   return record;
 }
 

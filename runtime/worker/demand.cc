@@ -37,13 +37,13 @@ NodeState state_of(std::string_view name) {
   return name == "dead" ? NodeState::kDead : NodeState::kAlive;
 }
 
-std::map<std::string, double> amounts(const proto::Resources& resources) {
+}  // namespace
+
+std::map<std::string, double> amounts_of(const proto::Resources& resources) {
   std::map<std::string, double> out;
   for (const auto& [name, units] : resources.units()) out[name] = Amount{units}.value();
   return out;
 }
-
-}  // namespace
 
 void check_options(const ActorOptions& options) {
   constexpr int64_t kLeastStack = 64 << 10;  // a frame or two of printf and a throw
@@ -110,8 +110,8 @@ NodeRecord node_record(const proto::NodeInfo& info) {
   record.state = state_of(info.state());
   record.head = info.head();
   for (const auto& [key, value] : info.labels()) record.labels[key] = value;
-  record.total = amounts(info.total());
-  record.free = amounts(info.free());
+  record.total = amounts_of(info.total());
+  record.free = amounts_of(info.free());
   for (const proto::Device& device : info.devices())
     record.devices.push_back({.index = device.index(),
                               .uuid = device.uuid(),

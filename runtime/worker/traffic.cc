@@ -4,25 +4,27 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/worker/call_body.h"
+#include "runtime/worker/call_notes.h"
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
 
 Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events)
     : clock_(clock),
+      own_{base::short_id(identity.node), base::short_id(identity.process), 0},
       events_(std::move(events)),
       engine_(*this, std::move(doorbell), clock),
       raylet_(engine_, clock),
       arena_(engine_, raylet_),
       references_(raylet_, arena_, identity.node),
-      table_(base::short_id(identity.node), base::short_id(identity.process), references_),
+      table_(own_.home, own_.process, references_),
       peers_(engine_, raylet_,
              {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys},
              {alarms_, clock, identity.idle_link,
               [this](PeerId peer) {
                 return host_.quiet(peer) && !confirming_.contains(peer) && !streams_.writes_to(peer);
               }}),
-      host_({engine_, raylet_, arena_, table_, references_,
+      host_({engine_, raylet_, arena_, table_, references_, history_,
              [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
                send(peer, header, parts);
              },
@@ -252,12 +254,21 @@ void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
       return;
     case M::kObjectUnheld:
       return streams_.on_unheld(id_of(message.object_unheld().object()));
+    case M::kTellCalls:
+      return tell_calls(message.tell_calls());
     case M::kExit:
       if (events_.on_exit) events_.on_exit(message.exit().reason());
       return;
     default:
       return;  // of a later version
   }
+}
+
+void Traffic::tell_calls(const proto::TellCalls& request) {
+  proto::ToRaylet message;
+  *message.mutable_calls_told() = call_notes({history_, ticks_, table_, own_}, request.most());
+  message.mutable_calls_told()->set_question(request.question());
+  raylet_.push(message);
 }
 
 void Traffic::on_raylet_closed(const base::Status& why) {

@@ -13,6 +13,7 @@
 #include "runtime/worker/actor_clients.h"
 #include "runtime/worker/alarms.h"
 #include "runtime/worker/arena_store.h"
+#include "runtime/worker/call_history.h"
 #include "runtime/worker/call_host.h"
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/object_table.h"
@@ -56,6 +57,7 @@ class Traffic : public Sink, public CallWire {
   CallHost& host() { return host_; }
   Streams& streams() { return streams_; }
   Alarms& alarms() { return alarms_; }
+  CallHistory& history() { return history_; }
   const base::Clock& clock() const { return clock_; }
   ProcessEvents& events() { return events_; }
 
@@ -98,6 +100,7 @@ class Traffic : public Sink, public CallWire {
   void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
   void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);
   StreamWires stream_wires();
+  void tell_calls(const proto::TellCalls& request);
   void look_up_maker(const ActorId& actor, uint64_t number);
 
   struct Turn : Posted {
@@ -106,6 +109,9 @@ class Traffic : public Sink, public CallWire {
   };
 
   const base::Clock& clock_;
+  const base::TickClock ticks_{clock_};
+  const ObjectId own_;  // node and process, as they stand in the ids of objects minted here
+  CallHistory history_;
   ProcessEvents events_;
   Alarms alarms_;
   std::multimap<CallOwner*, Alarms::Number> wakes_;  // its iterators stay valid

@@ -200,7 +200,7 @@ INPUTS = {
     "planned_command": command("memory"),
     "planned_resume": head("--resume", "alpha"),
     "planned_rotate": command("token", "--rotate"),
-    "planned_list": command("list", "tasks"),
+    "planned_list": command("list", "groups"),
     "unknown_flag": command("start", "--haed"),
     "nothing_to_start": command("start"),
     "address_typo": command("start", "--address", "10.0.0.5"),

@@ -56,6 +56,31 @@ TEST_F(DirectoryTest, AWaiterGetsWhatIsPublishedLater) {
   EXPECT_EQ(answer.known.value, "x");
 }
 
+TEST_F(DirectoryTest, EachObjectIsListedWithWhoHoldsIt) {
+  directory_.publish(kProcess, kMine, value("four"));
+  directory_.hold(kOther, kMine);
+  const ObjectId large{kHere, kProcess, 2};
+  ASSERT_TRUE(directory_.create(kProcess, large, 4096));
+  directory_.hold(kOther, kForeign);
+  std::map<ObjectId, Directory::Listed> listed;
+  for (auto& one : directory_.list()) listed[one.object] = one;
+  ASSERT_EQ(listed.size(), 3u);
+  EXPECT_EQ(listed[kMine].kind, Known::Kind::kValue);
+  EXPECT_EQ(listed[kMine].size_bytes, 4);
+  EXPECT_EQ(listed[kMine].holders, 2u) << "its maker, and who was told of it";
+  EXPECT_FALSE(listed[kMine].here);
+  EXPECT_FALSE(listed[large].kind) << "it is being written";
+  EXPECT_FALSE(listed[large].here);
+  EXPECT_FALSE(listed[kForeign].kind);
+  directory_.seal(kProcess, large);
+  directory_.pin(kOther, large);
+  for (auto& one : directory_.list()) listed[one.object] = one;
+  EXPECT_EQ(listed[large].kind, Known::Kind::kArena);
+  EXPECT_EQ(listed[large].size_bytes, 4096);
+  EXPECT_EQ(listed[large].pins, 1u);
+  EXPECT_TRUE(listed[large].here);
+}
+
 // A stream whose Stream was dropped unread: its maker must hear of it, or it waits for credit for ever.
 TEST_F(DirectoryTest, WhoAskedIsToldWhenNobodyHoldsItsObject) {
   directory_.publish(kProcess, kMine, value("x"), true);

@@ -7,13 +7,7 @@ import time
 
 import pytest
 
-
-def until(condition, timeout=20.0):
-    """Waits for what no call tells."""
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.01)
+from waiting import until
 
 
 # ---- cancel ----

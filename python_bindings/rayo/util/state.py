@@ -67,6 +67,31 @@ def list_jobs(address=None, filters=None, limit=100, timeout=30, detail=False, r
     return _chosen([_job_row(row) for row in _rows("jobs", address, timeout)], filters, limit)
 
 
+def list_tasks(address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True):
+    """Tasks, calls of actors and constructors of late, the newest first: task_id, attempt_number, name, state
+    (PENDING_NODE_ASSIGNMENT, SUBMITTED_TO_WORKER, RUNNING, FINISHED, FAILED; NIL: it has ended, nobody knows how), type
+    (NORMAL_TASK, ACTOR_TASK, ACTOR_CREATION_TASK), actor_id, job_id, node_id, worker_id, worker_pid, caller_pid,
+    creation_time_ms, start_time_ms, end_time_ms.
+
+    Each process keeps its last 10,000 calls, those that it made and those that it ran, until it ends.
+
+        running = list_tasks(filters=[("state", "=", "RUNNING"), ("name", "=", "train")])
+    """
+    return _chosen([_task_row(row) for row in _rows("tasks", address, timeout)], filters, limit)
+
+
+def list_objects(address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True):
+    """Objects that the nodes know of, the largest first: object_id, object_size (bytes), task_status (PENDING, FINISHED,
+    FAILED), node_ids (in whose store it lies), reference_count (processes that hold it), pinned_count (processes that read it
+    in the store), pid and worker_id of the process that made it or was to get it as a result, home_node_id.
+
+    A value up to 100 KiB whose refs have not left their process is known to that process alone, and not listed.
+
+        large = list_objects(limit=10)
+    """
+    return _chosen([_object_row(row) for row in _rows("objects", address, timeout)], filters, limit)
+
+
 def get_actor(id, address=None, timeout=30):
     """The row of that actor, or None."""
     return next(iter(list_actors(address, [("actor_id", "=", id)], 1, timeout)), None)
@@ -85,6 +110,30 @@ def summarize_actors(address=None, timeout=30, raise_on_missing_output=True):
         counts[row["class_name"]][row["state"]] += 1
     summary = {name: {"class_name": name, "state_counts": dict(states)} for name, states in counts.items()}
     return {"cluster": {"summary": summary, "total_actors": len(rows)}}
+
+
+def summarize_tasks(address=None, timeout=30, raise_on_missing_output=True):
+    """{"cluster": {"summary": {NAME: {"func_or_class_name", "type", "state_counts": {STATE: count}}}, "total_tasks",
+    "total_actor_tasks", "total_actor_scheduled", "summary_by": "func_name"}}, of what list_tasks() knows.
+
+        print(summarize_tasks()["cluster"]["summary"]["train"]["state_counts"])
+    """
+    rows = list_tasks(address, limit=None, timeout=timeout)
+    summary = {}
+    for row in rows:
+        name = row["func_or_class_name"]
+        entry = summary.setdefault(name, {"func_or_class_name": name, "type": row["type"], "state_counts": {}})
+        entry["state_counts"][row["state"]] = entry["state_counts"].get(row["state"], 0) + 1
+    types = collections.Counter(row["type"] for row in rows)
+    return {
+        "cluster": {
+            "summary": summary,
+            "total_tasks": types["NORMAL_TASK"],
+            "total_actor_tasks": types["ACTOR_TASK"],
+            "total_actor_scheduled": types["ACTOR_CREATION_TASK"],
+            "summary_by": "func_name",
+        }
+    }
 
 
 # ---- rows under Ray's names ----
@@ -131,6 +180,58 @@ def _worker_row(row):
         what=row["what"],
         actor_id=row["actor"],
         job_id=row["job"],
+    )
+
+
+_TASK_STATES = {
+    "waiting": "PENDING_NODE_ASSIGNMENT",
+    "submitted": "SUBMITTED_TO_WORKER",
+    "running": "RUNNING",
+    "finished": "FINISHED",
+    "failed": "FAILED",
+    "ended": "NIL",
+}
+_TASK_TYPES = {"task": "NORMAL_TASK", "actor_call": "ACTOR_TASK", "constructor": "ACTOR_CREATION_TASK"}
+
+
+def _ms(seconds):
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _task_row(row):
+    return Row(
+        task_id=row["id"],
+        attempt_number=row["attempt"],
+        name=row["name"],
+        func_or_class_name=row["name"],
+        state=_TASK_STATES[row["state"]],
+        type=_TASK_TYPES[row["type"]],
+        actor_id=row["actor"],
+        job_id=row["job"],
+        node_id=row["node"],
+        worker_id=row["worker"],
+        worker_pid=row["pid"] or None,
+        caller_id=row["caller"],
+        caller_pid=row["caller_pid"] or None,
+        creation_time_ms=_ms(row["submitted_at"]),
+        start_time_ms=_ms(row["started_at"]),
+        end_time_ms=_ms(row["ended_at"]),
+    )
+
+
+def _object_row(row):
+    states = {"pending": "PENDING", "failed": "FAILED"}
+    return Row(
+        object_id=row["id"],
+        object_size=row["size_bytes"],
+        task_status=states.get(row["state"], "FINISHED"),
+        node_ids=row["nodes"],
+        home_node_id=row["home"],
+        reference_count=row["references"],
+        pinned_count=row["pins"],
+        worker_id=row["maker"],
+        pid=row["maker_pid"] or None,
+        error_message=row["failure"] or None,
     )
 
 

@@ -142,8 +142,11 @@ struct ContextRecord {
   ActorId actor{};           // nil outside an actor
   uint32_t incarnation = 0;  // of the actor, from 1
   bool in_process = false;
-  bool remote = false;                 // a driver without a raylet on its machine
-  std::vector<std::string> devices{};  // UUIDs that the current lease holds
+  bool remote = false;                        // a driver without a raylet on its machine
+  std::vector<std::string> devices{};         // UUIDs that the current lease holds
+  std::map<std::string, double> resources{};  // that it holds: "cpu", "gpu", "memory" (bytes), custom names
+  std::string actor_name{};                   // empty: it has none
+  ObjectId call{};  // the call that runs on this thread, by the id of its result; nil: none does
 };
 
 }  // namespace v0

@@ -74,8 +74,8 @@ inline constexpr UnaryMethod<proto::CheckLeasesRequest, proto::CheckLeasesReply>
     "/rayo.proto.Raylet/CheckLeases", Access::kNodes};
 inline constexpr UnaryMethod<proto::StatusRequest, proto::StatusReply> kGetLocalStatus{
     "/rayo.proto.Raylet/GetLocalStatus", Access::kClients};
-inline constexpr UnaryMethod<proto::ListRequest, proto::ListReply> kListWorkers{"/rayo.proto.Raylet/ListWorkers",
-                                                                                Access::kClients};
+inline constexpr UnaryMethod<proto::ListRequest, proto::ListReply> kListHere{"/rayo.proto.Raylet/ListHere",
+                                                                             Access::kClients};
 inline constexpr ServerStreamMethod<proto::ReadLogRequest, proto::LogChunk> kReadLog{"/rayo.proto.Raylet/ReadLog",
                                                                                      Access::kClients};
 inline constexpr UnaryMethod<proto::StopRequest, proto::Done> kStopNode{"/rayo.proto.Raylet/StopNode",

@@ -65,7 +65,7 @@ TEST_F(App, WhatIsPlannedOrUnknownExitsTwo) {
                                                            {"--nonsense"},
                                                            {"raylet"},
                                                            {"token", "--rotate"},
-                                                           {"list", "tasks"},
+                                                           {"list", "groups"},
                                                            {"list", "nonsense"},
                                                            {"list"},
                                                            {"why"}}) {

@@ -64,6 +64,46 @@ TEST(ListItems, AFilterThatCanFitNothingIsAnError) {
   EXPECT_TRUE(filter_items({}, {"stat=alive"}).ok()) << "of nothing nobody knows the keys";
 }
 
+TEST(ListItems, ACallIsNamedByItsResultAndAConstructorByItsActor) {
+  proto::ListReply reply;
+  proto::TaskInfo& call = *reply.add_tasks();
+  call.mutable_call()->set_home(1);
+  call.mutable_call()->set_process(2);
+  call.mutable_call()->set_counter(0xabc);
+  call.set_name("half");
+  call.set_state("waiting");
+  call.set_submitted_at_unix_us(1'000'000);
+  proto::TaskInfo& constructor = *reply.add_tasks();
+  constructor.mutable_actor()->set_high(0xaa);
+  constructor.set_state("running");
+  constructor.set_pid(4711);
+  auto items = list_items("tasks", reply);
+  const std::string id =
+      "00000000000000010000000000000002"
+      "0000000000000abc";
+  EXPECT_EQ(items[0].at("id").as_string(), id);
+  EXPECT_EQ(items[1].at("id").as_string(), "00000000000000aa0000000000000000");
+  EXPECT_TRUE(items[0].at("started_at").is_null());
+  EXPECT_EQ(items[0].at("submitted_at").as_double(), 1.0);
+  const std::string text = list_text("tasks", items);
+  EXPECT_NE(text.find(id), std::string::npos) << "its first digits would be its node's alone: " << text;
+  EXPECT_NE(text.find("4711"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" 0 "), std::string::npos) << "nobody has run it: " << text;
+}
+
+TEST(ListItems, AnObjectNamesTheNodesThatHaveIt) {
+  proto::ListReply reply;
+  proto::ObjectInfo& object = *reply.add_objects();
+  object.mutable_object()->set_counter(5);
+  object.set_size_bytes(1 << 20);
+  object.set_state("arena");
+  for (uint64_t node : {0x11ull << 56, 0x22ull << 56}) object.add_copies()->set_high(node);
+  auto items = list_items("objects", reply);
+  EXPECT_EQ(filter_items(items, {"size_bytes=1048576"})->size(), 1u);
+  const std::string text = list_text("objects", items);
+  EXPECT_NE(text.find("110000000000 220000000000"), std::string::npos) << text;
+}
+
 TEST(ListItems, NothingIsSaidInWords) { EXPECT_EQ(list_text("jobs", {}), "No jobs.\n"); }
 
 }  // namespace

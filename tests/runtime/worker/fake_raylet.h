@@ -432,6 +432,7 @@ class FakeRaylet {
   void gone(const ProcessId& process, pid_t pid, int status) {
     pids_.erase(process);
     if (ending_) return;
+    std::erase_if(grants_, [&](const Grant& grant) { return grant.worker == process; });
     proto::DeathRecord death;
     death.set_pid(pid);
     death.set_kind(WIFSIGNALED(status) ? proto::SIGNAL : proto::EXIT);

@@ -52,6 +52,8 @@ struct CallRequest {
   std::span<const ObjectHandle> inner_refs;
   std::span<const ActorId> inner_actors;
   std::chrono::nanoseconds timeout{0};  // of the call; 0: none
+  // For people, of a language that has one function for all of its own: as long as the process. Null: the function's.
+  const char* name = nullptr;
 };
 inline constexpr uint64_t kRefTag = 0x5241;  // private use
 

@@ -25,7 +25,11 @@ class OpenCall {
   virtual bool may_defer() const = 0;
   virtual void defer(void* owner) = 0;
   virtual void finish(const ErrorRecord* error) = 0;
+  // Of its result.
+  virtual ObjectId id() = 0;
   void* owner() const { return owner_; }
+  // What runs, for people, in the place of Function::name; the text lives as long as the process.
+  void call_it(const char* name) { name_.store(name, std::memory_order_relaxed); }
 
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   bool cancels_children() const { return recursive_.load(std::memory_order_relaxed); }
@@ -35,6 +39,7 @@ class OpenCall {
   void* owner_ = nullptr;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> recursive_{false};
+  std::atomic<const char*> name_{nullptr};
 };
 
 // One call as the callee sees it. The caller of `invoke` (runtime/base/invoke.h) fills it; everything it

@@ -121,7 +121,7 @@ TEST(Methods, TheRayletsAreThoseOfItsProto) {
   checked.add(raylet::kCheckReach, &Stub::CheckReach);
   checked.add(raylet::kEndLeaseFrom, &Stub::EndLeaseFrom);
   checked.add(raylet::kGetLocalStatus, &Stub::GetLocalStatus);
-  checked.add(raylet::kListWorkers, &Stub::ListWorkers);
+  checked.add(raylet::kListHere, &Stub::ListHere);
   checked.add(raylet::kReadLog, &Stub::ReadLog);
   checked.add(raylet::kStopNode, &Stub::StopNode);
   checked.run();
