@@ -118,9 +118,14 @@ void twice(Invocation& call) {
   for (const auto& ref : call.refs) value += load<int64_t>(ref.bytes);
   store(call.result, 2 * value);
 }
+// Longer than this process may have to wait for a core: whoever waits for it sees that it waits.
+void slowly_twice(Invocation& call) {
+  ::usleep(200'000);
+  twice(call);
+}
 // A task that waits for a task of its own.
 void twice_twice(Invocation& call) {
-  ObjectHandle inner = g_backend->submit({}, {.function = 20, .arguments = call.arguments});
+  ObjectHandle inner = g_backend->submit({}, {.function = 24, .arguments = call.arguments});
   const Read read = get(inner);
   if (read.error) throw_error(*read.error);
   store(call.result, 2 * read.number);
@@ -145,6 +150,7 @@ Function g_functions[] = {
     {.id = 21, .kind = FunctionKind::kTask, .name = "twice_twice", .invoke = twice_twice},
     {.id = 22, .kind = FunctionKind::kTask, .name = "die", .invoke = die},
     {.id = 23, .kind = FunctionKind::kTask, .name = "fail", .invoke = fail},
+    {.id = 24, .kind = FunctionKind::kTask, .name = "slowly_twice", .invoke = slowly_twice},
 };
 
 // ---- the tests ----
