@@ -24,7 +24,9 @@ struct Victim {
 double known_ms(const std::string& node) {
   std::vector<double> spans;
   for (int i = 0; i < kKills; ++i) {
-    const auto victim = spawn<Victim>({.labels = {{.key = "bench", .values = {node}}}});
+    ActorOptions there;
+    there.labels.push_back({.key = "bench", .values = {node}});
+    const auto victim = spawn<Victim>(there);
     const int64_t pid = victim.call<&Victim::pid>().get();
     const auto under_way = victim.call<&Victim::hang>();
     (void)wait(std::vector{under_way}, 1, std::chrono::milliseconds(20));
