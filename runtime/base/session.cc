@@ -4,12 +4,15 @@
 #include <array>
 #include <boost/json.hpp>
 #include <cstdlib>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "runtime/base/address.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
 
@@ -129,6 +132,56 @@ StatusOr<Path> claim_dir(const std::string& name) {
                 "choose another --name");
 }
 
+bool lock(const Fd& fd) {
+  int result = -1;
+  while (fd && (result = ::flock(fd.get(), LOCK_EX)) != 0 && errno == EINTR) continue;
+  return result == 0;
+}
+
+// While it lives, no other command of this home takes a name or clears one away. The kernel lets go of it when its
+// holder dies. The directory itself is locked: that leaves no file and works on a full disk.
+class HomeLock {
+ public:
+  HomeLock() : fd_(::open(sessions_dir().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (lock(fd_)) return;
+    // NFS locks only what is open for writing, which no directory is.
+    fd_ = Fd(::open((sessions_dir() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    lock(fd_);
+  }
+
+ private:
+  Fd fd_;
+};
+
+// With the lock held. A name's pointer and token go only where they are this session's: another may have the name by now.
+void clear(const Session& session) {
+  if (session.live()) return;
+  std::error_code ignored;  // what cannot be removed is found again by the next start of that name
+  for (const Path& dir : {session.dir, session.state}) {
+    if (!dir.empty()) fs::remove_all(dir, ignored);
+  }
+  for (const Path& parent : {session.dir.parent_path(), session.state.parent_path()}) {
+    if (parent.filename().string().starts_with("rayo") || parent.filename() == "state")
+      fs::remove(parent, ignored);  // only when empty
+  }
+  auto named = read_pointer(pointer_file(session.name));
+  if (named && named->dir != session.dir) return;
+  fs::remove(session.token_file(), ignored);
+  fs::remove(pointer_file(session.name), ignored);
+}
+
+Status name_taken(const Session& earlier) {
+  std::string what = cat("cannot start '", earlier.name, "': a cluster of that name ");
+  if (!earlier.address.empty())
+    return failed(absl::StatusCode::kAlreadyExists, cat(what, "runs at ", earlier.address),
+                  "choose another --name, or end it: rayo stop");
+  if (live_pid(earlier.starter_pid()))
+    return failed(absl::StatusCode::kAlreadyExists, cat(what, "is being started"),
+                  "wait for it, or choose another --name");
+  return failed(absl::StatusCode::kAlreadyExists, cat(what, "was left half started"),
+                "choose another --name, or end it: rayo stop --all");
+}
+
 std::string describe(const std::vector<Session>& sessions) {
   std::vector<std::string> parts;
   for (const Session& session : sessions) parts.push_back(cat(session.name, " (", session.address, ")"));
@@ -224,13 +277,10 @@ StatusOr<Session> create_session(std::string_view preferred, int owner_pid) {
   RAYO_RETURN_IF_ERROR(check_name(name));
   RAYO_RETURN_IF_ERROR(make_private_dir(home_dir()));
   RAYO_RETURN_IF_ERROR(make_private_dir(sessions_dir()));
+  HomeLock lock;  // until the pointer and starter.pid say that the name is taken
   if (auto earlier = read_pointer(pointer_file(name))) {
-    if (earlier->live()) {
-      return failed(absl::StatusCode::kAlreadyExists,
-                    cat("cannot start '", name, "': a cluster of that name runs at ", earlier->address),
-                    "choose another --name, or end it: rayo stop");
-    }
-    remove_session(*earlier);
+    if (earlier->live()) return name_taken(*earlier);
+    clear(*earlier);
   }
   for (const Path& dir : {runtime_dir(), state_dir()}) {
     RAYO_RETURN_IF_ERROR(make_private_dir(dir));
@@ -248,7 +298,7 @@ StatusOr<Session> create_session(std::string_view preferred, int owner_pid) {
   if (made.ok()) made = save_session(session);
   if (made.ok()) return session;
   ::unlink(session.starter_pid().c_str());
-  remove_session(session);
+  clear(session);
   return made;
 }
 
@@ -295,17 +345,8 @@ std::vector<Session> sessions_of_home() {
 }
 
 void remove_session(const Session& session) {
-  if (session.live()) return;
-  std::error_code ignored;  // what cannot be removed is found again by the next start of that name
-  for (const Path& dir : {session.dir, session.state}) {
-    if (!dir.empty()) fs::remove_all(dir, ignored);
-  }
-  for (const Path& parent : {session.dir.parent_path(), session.state.parent_path()}) {
-    if (parent.filename().string().starts_with("rayo") || parent.filename() == "state")
-      fs::remove(parent, ignored);  // only when empty
-  }
-  fs::remove(session.token_file(), ignored);
-  fs::remove(pointer_file(session.name), ignored);
+  HomeLock lock;
+  clear(session);
 }
 
 StatusOr<Session> find_session(std::string_view address) {

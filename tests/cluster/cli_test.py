@@ -74,6 +74,21 @@ def test_a_second_head_works_beside_the_first_and_stop_lists_both(cluster):
     cluster.rayo("status", code=0)
 
 
+def test_of_five_starts_of_one_name_one_comes_up_and_the_others_touch_nothing(home):
+    for _ in range(5):
+        flags = ("start", "--head", "--local", "--name", "same", "--port", "0", "--http-port", "0", "--node-port", "0", "--num-cpus", "1")
+        racers = [home.popen(*flags) for _ in range(5)]
+        ends = [(*racer.communicate(timeout=60), racer.returncode) for racer in racers]
+        assert sorted(code for _, _, code in ends) == [0, 2, 2, 2, 2], ends
+        for _, err, code in ends:
+            reason = err.partition("\n")[0].partition(": a cluster of that name ")[2]
+            assert code == 0 or reason == "is being started" or reason.startswith("runs at 127.0.0.1:"), err
+        assert len(home.status()["nodes"]) == 1
+        assert len(list((home.root / "run").glob("same*"))) == 1
+        home.rayo("stop", code=0)
+        home.check_nothing_left()
+
+
 def test_a_default_port_that_is_taken_moves_and_start_says_so(home):
     import socket
     try:

@@ -69,6 +69,21 @@ def name_taken(home):
     return head("--name", "alpha")(home)
 
 
+def name_being_started(home):
+    import json
+    folder, run = home.root / "home" / "sessions", home.root / "run" / "alpha"
+    for made in (folder, run):
+        made.mkdir(parents=True)
+    (folder / "alpha.json").write_text(json.dumps(dict(
+        schema=1, name="alpha", dir=str(run), state="", cluster="", cluster_name="alpha", address="", http="", head=False, machine="", owner_pid=0)))
+    ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    (run / "starter.pid").write_text(f"{os.getpid()} {ticks} {Path('/proc/sys/kernel/random/boot_id').read_text()}")
+    result = head("--name", "alpha")(home)
+    (folder / "alpha.json").unlink()
+    (run / "starter.pid").unlink()
+    return result
+
+
 def with_config(text):
     def make(home):
         file = home.root / "rayo.toml"
@@ -195,6 +210,7 @@ INPUTS = {
     "after_reboot": after_reboot,
     "several_clusters": several_clusters,
     "name_taken": name_taken,
+    "name_being_started": name_being_started,
     "bad_name": head("--name", "../x"),
     "unknown_command": command("strat"),
     "planned_command": command("memory"),

@@ -2,6 +2,8 @@
 // the cluster that the same user has just started.
 #include "runtime/base/session.h"
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -144,6 +146,65 @@ TEST_F(Sessions, ALiveNameIsRefusedAndADeadOneIsCleared) {
   auto again = create_session("alpha");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->address.empty());
+}
+
+TEST_F(Sessions, OfManyAtOnceOneGetsTheNameAndTheOthersTouchNothing) {
+  constexpr int kRacers = 8;
+  for (int round = 0; round < 20; ++round) {
+    const std::string name = cat("race-", round);
+    std::vector<pid_t> racers;
+    int go[2];
+    ASSERT_EQ(pipe(go), 0);
+    for (int i = 0; i < kRacers; ++i) {
+      racers.push_back(fork());
+      if (racers.back() != 0) continue;
+      char wait = 0;
+      close(go[1]);
+      if (read(go[0], &wait, 1) != 0) _exit(9);
+      auto mine = create_session(name);
+      if (!mine.ok()) {
+        bool told = message(mine.status()) == cat("cannot start '", name, "': a cluster of that name is being started");
+        _exit(told ? 1 : 9);
+      }
+      // The winner lives until the losers are through.
+      pause();
+    }
+    close(go[0]);
+    close(go[1]);
+    for (int lost = 0; lost < kRacers - 1; ++lost) {
+      int status = 0;
+      pid_t loser = waitpid(-1, &status, 0);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+      std::erase(racers, loser);
+    }
+    auto found = sessions_of_home();
+    auto own = std::find_if(found.begin(), found.end(), [&](const Session& one) { return one.name == name; });
+    ASSERT_NE(own, found.end());
+    EXPECT_EQ(live_pid(own->starter_pid()), racers.front());
+    EXPECT_EQ(own->dir, runtime_dir() / name) << "nobody else made a directory";
+    kill(racers.front(), SIGKILL);
+    waitpid(racers.front(), nullptr, 0);
+  }
+}
+
+TEST_F(Sessions, ANameThatAnotherHasByNowKeepsItsPointerAndToken) {
+  Session early = started("alpha", "127.0.0.1:6379");
+  fs::remove(early.head().head_pid());
+  enter("one");
+  setenv("RAYO_RUNTIME_DIR", (root_ / "other").c_str(), 1);
+  Session late = started("alpha", "127.0.0.1:6380");
+  ASSERT_TRUE(write_private_file(late.token_file(), "secret").ok());
+  remove_session(early);
+  EXPECT_TRUE(fs::exists(late.token_file()));
+  ASSERT_EQ(sessions_of_home().size(), 1u);
+  EXPECT_EQ(sessions_of_home().front().address, "127.0.0.1:6380");
+}
+
+TEST_F(Sessions, AHalfStartedClusterIsNotSaidToRunSomewhere) {
+  Session session = started("alpha", "");
+  Status taken = create_session("alpha").status();
+  EXPECT_EQ(message(taken), "cannot start 'alpha': a cluster of that name was left half started");
+  EXPECT_EQ(next_step(taken), "choose another --name, or end it: rayo stop --all");
 }
 
 TEST_F(Sessions, RemovingLeavesNothing) {
