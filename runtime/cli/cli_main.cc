@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include "runtime/cli/app.h"
+#include "runtime/cli/output.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a daemon that dies while we speak to it is an error, not our end
-  rayo::cli::Terminal terminal(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
-  int code = rayo::cli::run({argv + 1, argv + argc}, terminal);
-  std::cout.flush();
-  return code;
+  rayo::cli::hold_standard_descriptors();
+  rayo::cli::Output output(STDOUT_FILENO);
+  std::ostream out(&output);
+  rayo::cli::Terminal terminal(out, std::cerr, isatty(STDOUT_FILENO) == 1);
+  return output.finish(rayo::cli::run({argv + 1, argv + argc}, terminal), terminal);
 }

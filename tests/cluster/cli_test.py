@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -173,6 +174,14 @@ def test_readers_answer_in_json_and_in_words(cluster):
     assert why["kind"] == "node"
     assert "head" in cluster.rayo("logs", "--tail", "5", code=0).out
     assert cluster.rayo("doctor", "--json").json()["schema"] == 1
+
+
+def test_a_result_that_is_lost_fails_the_command(cluster):
+    for words in (["status"], ["status", "--json"], ["list", "nodes"], ["status", "--watch"], ["doctor"]):
+        with open("/dev/full", "w") as full:
+            ran = subprocess.run([str(cluster.program), *words], env=cluster.env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+        assert ran.returncode == 1, (words, ran)
+        assert ran.stderr.splitlines()[-2] == "rayo: cannot print: No space left on device", (words, ran)
 
 
 def test_settings_of_a_file_reach_the_cluster(home):

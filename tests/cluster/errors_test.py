@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import BIN, ROOT, Home, can_make_namespaces
+from conftest import BIN, ROOT, Home, Result, can_make_namespaces
 from errors_table import expect, rows
 
 OTHER_TOKEN = "0" * 64 + "." + "1" * 64
@@ -44,6 +44,13 @@ def command(*words):
 
 def join(address, token=OTHER_TOKEN):
     return lambda home: home.rayo("start", "--address", address, env={"RAYO_TOKEN": token} if token else None)
+
+
+def printed_to(where):
+    def make(home):
+        ran = subprocess.run(["bash", "-c", f'"$0" version {where}', str(home.program)], env=home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return Result(["version", where], ran.returncode, ran.stdout, ran.stderr, 0)
+    return make
 
 
 def after_reboot(home):
@@ -254,6 +261,8 @@ INPUTS = {
     "unknown_id": in_cluster("why", "0123456789ab"),
     "bad_filter": in_cluster("list", "nodes", "--filter", "stat=alive"),
     "head_gone": head_gone,
+    "output_full": printed_to(">/dev/full"),
+    "output_closed": printed_to(">&-"),
 }
 
 
