@@ -13,6 +13,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/base/loop/event.h"
 #include "runtime/base/loop/signals.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/verdict.h"
@@ -62,6 +63,7 @@ struct LogFiles::State {
   std::mutex mutex;
   bool stop = false;
   std::vector<std::string> ended;
+  std::vector<std::shared_ptr<base::Event>> behind;  // who waits until everything is read; set on the loop
 
   struct Reading {
     off_t at = 0;
@@ -87,14 +89,16 @@ struct LogFiles::State {
     pollfd waits[2] = {{inotify.get(), POLLIN, 0}, {news.get(), POLLIN, 0}};
     while (true) {
       if (::poll(waits, 2, -1) < 0 && errno != EINTR) return;
-      if (waits[1].revents && !take_news()) return;
+      std::vector<std::shared_ptr<base::Event>> caught_up;
+      if (waits[1].revents && !take_news(caught_up)) return;
       read_changed();
+      for (auto& event : caught_up) loop.post([event = std::move(event)] { event->set(); });
       keep_budget();
     }
   }
 
   // False: it is to stop.
-  bool take_news() {
+  bool take_news(std::vector<std::shared_ptr<base::Event>>& behind_now) {
     uint64_t count = 0;
     (void)!::read(news.get(), &count, sizeof count);
     std::vector<std::string> names;
@@ -102,6 +106,7 @@ struct LogFiles::State {
       std::lock_guard hold(mutex);
       if (stop) return false;
       names = std::exchange(ended, {});
+      behind_now = std::exchange(behind, {});
     }
     for (const std::string& name : names) {
       read_news(name);  // its last words, whose event may still wait
@@ -238,6 +243,12 @@ void LogFiles::ended(ProcessId process) {
     if (::stat(file.c_str(), &info) == 0 && info.st_size == 0) ::unlink(file.c_str());
     state_->tell([&] { state_->ended.push_back(file.filename()); });
   }
+}
+
+void LogFiles::catch_up(base::TimePoint deadline) {
+  auto caught_up = std::make_shared<base::Event>();
+  state_->tell([&] { state_->behind.push_back(caught_up); });
+  caught_up->wait(deadline);
 }
 
 std::vector<std::string> LogFiles::tail(ProcessId process, size_t lines) const {

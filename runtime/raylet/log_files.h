@@ -49,6 +49,8 @@ class LogFiles {
   base::Path path(ProcessId process, bool error) const;
   // It has ended: files that hold nothing are removed, the others are the first to go.
   void ended(ProcessId process);
+  // In a fiber: what was printed until now has been given to the handler, when this returns.
+  void catch_up(base::TimePoint deadline);
   // The last lines that it printed: of stderr, or of stdout where that is empty.
   std::vector<std::string> tail(ProcessId process, size_t lines = 20) const;
 

@@ -290,7 +290,7 @@ struct Node::State {
     objects = std::move(*made);
     objects->on_used_changed([this] { reporter.changed(); });
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
-                                          *objects, nodes, head, requests, output, calls, tasks});
+                                          *objects, nodes, head, requests, output, logs, calls, tasks});
     dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
     sessions = std::make_unique<SessionServer>(*parts, facts, [this] { reporter.changed(); });
     data_port = std::make_unique<DataPort>(loop, joined.data_secret, links, transfer, *sessions);

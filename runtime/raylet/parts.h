@@ -13,6 +13,7 @@ class HeadLink;
 class HeadRequests;
 class Jobs;
 class LeaseService;
+class LogFiles;
 class Nodes;
 class ObjectService;
 class Output;
@@ -39,6 +40,7 @@ struct Parts {
   HeadLink& head;
   HeadRequests& requests;
   Output& output;
+  LogFiles& logs;
   CallLists& calls;
   base::TaskGroup& tasks;  // for fibers that outlive a message
 };

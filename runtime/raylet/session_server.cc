@@ -10,6 +10,8 @@
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/jobs.h"
 #include "runtime/raylet/lease_service.h"
+#include "runtime/raylet/log_files.h"
+#include "runtime/raylet/nodes.h"
 #include "runtime/raylet/object_service.h"
 #include "runtime/raylet/worker_starter.h"
 #include "runtime/rpc/join.h"
@@ -21,7 +23,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kHelloLimit = 10s;      // a connection that says nothing
-constexpr base::Duration kGoodbyeLimit = 900ms;  // for a driver's workers to be gone before its connection is closed
+constexpr base::Duration kFromElsewhere = 20ms;  // what was printed on other nodes takes a few on its way by the head
+constexpr base::Duration kCatchUpLimit = 200ms;
+constexpr base::Duration kGoodbyeLimit = 700ms;  // for a driver's workers to be gone before its connection is closed
 
 proto::Failure invalid(std::string text, std::string next_step = {}) {
   proto::Failure failure;
@@ -80,6 +84,7 @@ void SessionServer::session(FrameWire& wire) {
     uint64_t call_id = frame->call_id;
     open = dispatch_frame(parts_, id, std::move(*frame));
     if (open || !driver) continue;
+    show_last_lines();
     driver_left(id, true);
     proto::ToWorker done;
     done.mutable_done();
@@ -207,6 +212,12 @@ void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalPro
     descriptors.push_back(duplicate(arena.fd));
   }
   wire.send(call_id, message, std::move(descriptors));
+}
+
+// What its workers have printed is on its way: it is shown before the driver is let go.
+void SessionServer::show_last_lines() {
+  if (parts_.nodes.living() > 1) base::sleep_for(kFromElsewhere);
+  parts_.logs.catch_up(parts_.loop.deadline(kCatchUpLimit));
 }
 
 // Its job ends with it: workers, leases and objects here, actors everywhere by way of the head.

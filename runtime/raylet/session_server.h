@@ -44,6 +44,7 @@ class SessionServer {
   bool take_doorbell(LocalProcess& process, ReceivedFrame& frame, proto::Failure& failure);
   void refuse(FrameWire& wire, uint64_t call_id, proto::Failure failure);
   void send_reply(FrameWire& wire, uint64_t call_id, const LocalProcess& process);
+  void show_last_lines();
   void driver_left(ProcessId driver, bool said_goodbye);
 
   Parts parts_;

@@ -41,6 +41,14 @@ def test_what_an_actor_prints_is_shown_to_its_driver_and_by_logs(cluster):
     assert "no log of 0123456789" in unknown.error[0]
 
 
+def test_what_was_printed_just_before_the_drivers_end_is_shown(cluster):
+    for _ in range(20):
+        program = Program(cluster, "cluster_deaths", "print", 1)
+        assert program.end() == 0  # it returns as soon as its actor has printed
+        program.reader.join(10)
+        assert [line for line in program.printed if line.endswith("line 0 of many")], program.printed
+
+
 def test_a_flood_is_bounded_and_says_how_much_was_left_out(cluster):
     began = time.monotonic()
     program, _, worker = started(cluster, 200_000)

@@ -77,6 +77,19 @@ TEST_F(LogFilesTest, EveryLineReachesTheLoopAndTheLastOnesTheRecord) {
   });
 }
 
+TEST_F(LogFilesTest, WhoCatchesUpHasEverythingThatWasPrintedBefore) {
+  run([&](LogFiles& logs) {
+    auto process = base::random_id<ProcessId>();
+    auto files = logs.open(process);
+    ASSERT_TRUE(files.ok());
+    for (size_t lines = 1; lines <= 200; ++lines) {
+      print(files->out, 1);
+      logs.catch_up(base::current_loop()->deadline(10s));
+      ASSERT_EQ(lines_[process].size(), lines);
+    }
+  });
+}
+
 TEST_F(LogFilesTest, AFileIsCutToItsEndAndSaysSo) {
   run([&](LogFiles& logs) {
     auto process = base::random_id<ProcessId>();
