@@ -53,6 +53,7 @@ tell "Map and reduce over a real text, with refs and a named actor (examples/wor
 run wordcount /usr/share/common-licenses/GPL-3
 
 tell "A node dies while a program uses it (examples/survivor)"
+: >"$scratch/survivor.out"  # the background makes it at a time of its own
 survivor --seconds 8 >"$scratch/survivor.out" 2>&1 &
 survivor=$!
 for _ in $(seq 100); do
