@@ -58,7 +58,8 @@ struct WorkerGroups::State {
     entered.insert(process);
     for (const Path& folder : folders) {
       const Path group = folder / process.hex();
-      if (::mkdir(group.c_str(), 0755) != 0 || !write_control(group / "cgroup.procs", cat(pid)))
+      const bool moved = ::mkdir(group.c_str(), 0755) == 0 && write_control(group / "cgroup.procs", cat(pid));
+      if (!moved && alive(pidfd))  // one that ended meanwhile needs no group
         base::log().warn("worker {} (pid {}) has no control group under {}", process.hex(), pid, folder.string());
     }
     if (alive(pidfd)) return;
