@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 
 #include "runtime/base/text.h"
 
@@ -56,7 +57,9 @@ std::optional<int> Flags::read(const Arguments& arguments, Terminal& terminal) {
     terminal.out() << help();
     return kDone;
   } catch (const CLI::ParseError& error) {
-    std::string what = base::lower(std::string_view(error.what()).substr(0, 1)) + std::string(error.what()).substr(1);
+    std::string what = error.what();
+    const bool a_name = what.size() > 1 && std::isupper(static_cast<unsigned char>(what[1]));  // WHAT is required
+    if (!a_name) what = base::lower(what.substr(0, 1)) + what.substr(1);
     return terminal.fail(base::cat("cannot read the arguments of '", state_->name, "': ", what),
                          "rayo help " + state_->name, kWrongUse);
   }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <dirent.h>
+#include <functional>
 #include <map>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,18 +50,49 @@ pid_t parent_of(pid_t pid) {
   return parent;
 }
 
-std::multimap<pid_t, pid_t> children_by_parent() {
-  std::multimap<pid_t, pid_t> children;
+std::vector<pid_t> all_pids() {
+  std::vector<pid_t> pids;
   DIR* proc = opendir("/proc");
-  if (!proc) return children;
+  if (!proc) return pids;
   while (const dirent* entry = readdir(proc)) {
     pid_t pid = 0;
     std::string_view name = entry->d_name;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc())
-      children.emplace(parent_of(pid), pid);
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc()) pids.push_back(pid);
   }
   closedir(proc);
+  return pids;
+}
+
+std::multimap<pid_t, pid_t> children_by_parent() {
+  std::multimap<pid_t, pid_t> children;
+  for (pid_t pid : all_pids()) children.emplace(parent_of(pid), pid);
   return children;
+}
+
+bool of_this_user_and_mounts(pid_t pid) {
+  struct stat process {};
+  if (stat(cat("/proc/", pid).c_str(), &process) != 0 || process.st_uid != geteuid()) return false;
+  struct stat theirs {
+  }, ours{};
+  return stat(cat("/proc/", pid, "/ns/mnt").c_str(), &theirs) == 0 && stat("/proc/self/ns/mnt", &ours) == 0 &&
+         theirs.st_ino == ours.st_ino;
+}
+
+struct CommandLine {
+  base::Path place;  // the directory of its settings; empty: no daemon of a session
+  bool keeper = false;
+};
+
+CommandLine command_line_of(pid_t pid) {
+  auto text = base::read_file(cat("/proc/", pid, "/cmdline"));
+  if (!text.ok()) return {};
+  CommandLine found;
+  auto words = base::split(*text, '\0');
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == "--pid-file") found.keeper = true;
+    if (words[i] == "--settings") found.place = base::Path(words[i + 1]).parent_path();
+  }
+  return found;
 }
 
 // The daemon first: its keeper then ends what is left of the tree. Where the keeper cannot, we do.
@@ -100,6 +133,27 @@ std::vector<DaemonProcesses> live_daemons(const base::Session& session) {
   DaemonProcesses head = find("head", session.head().keeper_pid(), session.head().head_pid());
   if (head.keeper > 0 || head.daemon > 0) daemons.push_back(std::move(head));
   return daemons;
+}
+
+std::vector<DaemonProcesses> lost_daemons(const base::Session& session) {
+  std::map<base::Path, DaemonProcesses, std::greater<>> found;  // node-... before head
+  for (pid_t pid : all_pids()) {
+    CommandLine line = command_line_of(pid);
+    if (line.place.parent_path() != session.dir || line.place.empty() || !of_this_user_and_mounts(pid)) continue;
+    DaemonProcesses& one = found[line.place];
+    one.what = line.place.filename().string();
+    pid_t& known = line.keeper ? one.keeper : one.daemon;
+    if (known == 0) known = pid;  // a child that it has just forked looks like it
+  }
+  std::vector<DaemonProcesses> lost;
+  auto named = live_daemons(session);
+  for (auto& [place, one] : found) {
+    bool known = std::any_of(named.begin(), named.end(), [&one](const DaemonProcesses& other) {
+      return (one.keeper > 0 && one.keeper == other.keeper) || (one.daemon > 0 && one.daemon == other.daemon);
+    });
+    if (!known) lost.push_back(std::move(one));
+  }
+  return lost;
 }
 
 std::vector<std::string> end_daemons(const std::vector<DaemonProcesses>& daemons, base::Duration grace) {

@@ -1,4 +1,5 @@
-// The processes of a session on this machine, named by its pid files and by nothing else, and their end.
+// The processes of a session on this machine, named by its pid files, or by their command lines where those are gone, and
+// their end.
 #pragma once
 
 #include <string>
@@ -19,6 +20,10 @@ struct DaemonProcesses {
 // Those of which something lives: nodes first, the head last (the nodes' last words still reach it).
 std::vector<DaemonProcesses> live_daemons(const base::Session& session);
 std::vector<DaemonProcesses> live_daemons(const base::NodeFiles& node);
+
+// Those of the session's directory that no pid file names any more: somebody removed the directory, or a part of it, under
+// them. Ours alone: of this user, and of this mount namespace (a container may have a directory of the same name).
+std::vector<DaemonProcesses> lost_daemons(const base::Session& session);
 
 // SIGTERM to each, then waits; what is left after `grace` is ended with its whole tree by SIGKILL. Returns
 // the names of those that had to be killed. Nothing of them is alive afterwards, short of a process that

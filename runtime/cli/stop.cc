@@ -13,28 +13,23 @@ namespace {
 
 using base::cat;
 
-// Sessions of which nothing lives and that are no memory of a reboot: a kill -9 or a crash left their files.
-int clear_leftovers(Terminal& terminal) {
-  int cleared = 0;
-  for (const base::Session& session : base::sessions_of_home()) {
-    if (session.live()) continue;
-    base::remove_session(session);
-    terminal.out() << "Cluster '" << session.cluster_name << "' had ended already; its files are removed.\n";
-    ++cleared;
-  }
-  return cleared;
-}
-
-int stop_all(base::Duration grace, Terminal& terminal) {
+// What find_session does not find, and with `all` the rest too: a start that was cut off, processes whose files were
+// removed under them, and files of which nothing lives. What a program has started for itself, and what is being started,
+// is left alone without `all`.
+int stop_remains(bool all, base::Duration grace, const base::Status& none, Terminal& terminal) {
   int worst = kDone, ended = 0;
   for (const base::Session& session : base::sessions_of_home()) {
-    if (!session.live()) continue;
-    worst = std::max(worst, stop_session(session, grace, terminal));
+    const bool runs = runs_here(session);
+    if (runs && !all && (session.owner_pid > 0 || base::live_pid(session.starter_pid()))) continue;
     ++ended;
+    if (runs) {
+      worst = std::max(worst, stop_session(session, grace, terminal));
+      continue;
+    }
+    base::remove_session(session);
+    terminal.out() << "Cluster '" << session.cluster_name << "' had ended already; its files are removed.\n";
   }
-  if (ended + clear_leftovers(terminal) > 0) return worst;
-  return terminal.fail("nothing to stop: no cluster of this home runs on this machine", "rayo start --head",
-                       kNoCluster);
+  return ended > 0 ? worst : terminal.fail(none, exit_code_of_search(none));
 }
 
 }  // namespace
@@ -52,12 +47,18 @@ int stop_command(const Arguments& arguments, Terminal& terminal) {
   if (all && !address.empty())
     return terminal.fail("cannot stop: --all and --address exclude each other", "give one of them", kWrongUse);
   Interrupts interrupts;  // a half-ended cluster is worse than a second of waiting
-  if (all) return stop_all(*grace, terminal);
+  if (all) {
+    return stop_remains(
+        true, *grace,
+        base::failed(absl::StatusCode::kNotFound, "nothing to stop: no cluster of this home runs on this machine",
+                     "rayo start --head"),
+        terminal);
+  }
   const char* environment = std::getenv("RAYO_ADDRESS");
   auto session = base::find_session(address.empty() && environment ? environment : address);
   if (session.ok()) return stop_session(*session, *grace, terminal);
   bool none = session.status().code() == absl::StatusCode::kNotFound;
-  if (none && address.empty() && clear_leftovers(terminal) > 0) return kDone;
+  if (none && address.empty()) return stop_remains(false, *grace, session.status(), terminal);
   return terminal.fail(session.status(), exit_code_of_search(session.status()));
 }
 

@@ -55,17 +55,42 @@ void note_killed(const std::vector<std::string>& killed, base::Duration grace, T
   terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(grace), " and was killed"));
 }
 
+// A start that is still at it takes back what it has begun.
+void end_start(const base::Session& session, base::Duration grace, Terminal& terminal) {
+  if (auto starter = base::live_pid(session.starter_pid()))
+    note_killed(end_daemons({{"rayo start", 0, *starter}}, grace), grace, terminal);
+}
+
+std::vector<DaemonProcesses> daemons_to_end(const base::Session& session, Terminal& terminal) {
+  std::vector<DaemonProcesses> daemons = lost_daemons(session), known = live_daemons(session);
+  if (!daemons.empty()) {
+    const bool head = daemons.back().what == "head";
+    terminal.note(cat("files below ", session.dir.string(),
+                      " were removed while the cluster ran: its processes were found by their command lines",
+                      head ? "; nodes on other machines were not told: rayo stop there" : ""));
+  }
+  daemons.insert(daemons.end(), known.begin(), known.end());
+  return daemons;
+}
+
+std::string what_of(const base::Session& session) {
+  if (session.address.empty()) return cat("Cluster '", session.name, "', whose start was not finished,");
+  if (session.has_head) return cat("Cluster '", session.cluster_name, "'");
+  return cat("This machine's part of the cluster at ", session.address);
+}
+
 }  // namespace
+
+bool runs_here(const base::Session& session) { return session.live() || !lost_daemons(session).empty(); }
 
 int stop_session(const base::Session& session, base::Duration grace, Terminal& terminal) {
   auto begin = base::system_clock().now();
+  end_start(session, grace, terminal);
   Farewell farewell = tell_cluster(session, grace, terminal);
-  note_killed(end_daemons(live_daemons(session), grace), grace, terminal);
+  note_killed(end_daemons(daemons_to_end(session, terminal), grace), grace, terminal);
   base::remove_session(session);
-  std::string what = session.has_head ? cat("Cluster '", session.cluster_name, "'")
-                                      : cat("This machine's part of the cluster at ", session.address);
-  terminal.out() << what << " is stopped (" << base::fixed(base::seconds(base::system_clock().now() - begin), 2)
-                 << " s).\n"
+  terminal.out() << what_of(session) << " is stopped ("
+                 << base::fixed(base::seconds(base::system_clock().now() - begin), 2) << " s).\n"
                  << std::flush;
   if (farewell.unreachable.empty()) return kDone;
   return terminal.fail(

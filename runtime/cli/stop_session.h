@@ -10,6 +10,9 @@ namespace rayo::cli {
 
 constexpr base::Duration kStopGrace = std::chrono::seconds(10);  // contract.md: what actors get to end in good order
 
+// Something of it lives on this machine, whether or not its files are still there.
+bool runs_here(const base::Session& session);
+
 // Where its head is here, the cluster's other nodes are told first; what could not be told is listed (exit
 // 1). Returns the exit code.
 int stop_session(const base::Session& session, base::Duration grace, Terminal& terminal);

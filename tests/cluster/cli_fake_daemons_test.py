@@ -211,3 +211,50 @@ def test_leftovers_of_a_killed_cluster_are_cleared_by_stop(fakes):
     cleared = home.rayo("stop", code=0)
     assert "had ended already" in cleared.out
     assert home.left() == []
+
+
+SILENT_HEAD = READY + """
+pid_file(os.path.join(settings["session_dir"], "head", "head.pid"))
+signal.pause()
+"""
+
+
+def begin_a_start(home):
+    """A start whose head says nothing, with its head's pid file written."""
+    process = home.popen("start", "--head", "--local", "--name", "slow")
+    home.wait_for(lambda: list((home.root / "run").glob("slow/head/head.pid")), "the head runs")
+    return process
+
+
+def test_stop_ends_what_a_killed_start_has_left(fakes):
+    home = fakes(head=SILENT_HEAD)
+    process = begin_a_start(home)
+    process.kill()
+    process.communicate()
+    assert start(home, "--name", "slow", code=2).error == ("cannot start 'slow': a cluster of that name was left half started",
+                                                           "choose another --name, or end it: rayo stop --all")
+    stopped = home.rayo("stop", code=0)
+    assert "Cluster 'slow', whose start was not finished, is stopped" in stopped.out, repr(stopped)
+    home.check_nothing_left()
+
+
+def test_stop_all_ends_a_start_that_is_still_at_it_and_stop_does_not(fakes):
+    home = fakes(head=SILENT_HEAD)
+    process = begin_a_start(home)
+    home.rayo("stop", code=3)
+    assert process.poll() is None
+    home.rayo("stop", "--all", code=0)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and "interrupted" in err, err
+    home.check_nothing_left()
+
+
+@pytest.mark.parametrize("removed", ["", "fakes/node-1", "fakes/head"])
+def test_stop_ends_a_cluster_whose_files_were_removed_under_it(fakes, removed):
+    home = fakes()
+    start(home, "--name", "fakes", code=0)
+    assert len(home.processes()) == 4
+    shutil.rmtree(home.root / "run" / removed)
+    stopped = home.rayo("stop", code=0)
+    assert "Cluster 'fakes' is stopped" in stopped.out and "were removed while the cluster ran" in stopped.err, repr(stopped)
+    home.check_nothing_left()

@@ -1,6 +1,7 @@
 """What a user loses if these fail: the first five minutes. Start, look, join a second node, stop, and nothing is left."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -153,6 +154,14 @@ def test_stop_takes_a_second_and_start_less(home):
     stopped = home.rayo("stop", code=0)
     # The budgets (0.7 s and 1 s) are measured by ./dev bench; here only what nobody would call working.
     assert started.seconds < 10 and stopped.seconds < 10
+
+
+def test_stop_ends_a_cluster_whose_runtime_directory_is_gone(cluster):
+    cluster.start_node(cluster.address)
+    shutil.rmtree(cluster.root / "run")
+    stopped = cluster.rayo("stop", code=0)
+    assert "is stopped" in stopped.out and "found by their command lines" in stopped.err, repr(stopped)
+    cluster.check_nothing_left()
 
 
 def test_http_answers_on_loopback(cluster):

@@ -76,19 +76,22 @@ def name_taken(home):
     return head("--name", "alpha")(home)
 
 
-def name_being_started(home):
-    import json
-    folder, run = home.root / "home" / "sessions", home.root / "run" / "alpha"
-    for made in (folder, run):
-        made.mkdir(parents=True)
-    (folder / "alpha.json").write_text(json.dumps(dict(
-        schema=1, name="alpha", dir=str(run), state="", cluster="", cluster_name="alpha", address="", http="", head=False, machine="", owner_pid=0)))
-    ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    (run / "starter.pid").write_text(f"{os.getpid()} {ticks} {Path('/proc/sys/kernel/random/boot_id').read_text()}")
-    result = head("--name", "alpha")(home)
-    (folder / "alpha.json").unlink()
-    (run / "starter.pid").unlink()
-    return result
+def name_held_by(pid_file):
+    """A cluster without an address yet, of which the process of that pid file lives: this one."""
+    def make(home):
+        import json
+        folder, run = home.root / "home" / "sessions", home.root / "run" / "alpha"
+        for made in (folder, (run / pid_file).parent):
+            made.mkdir(parents=True)
+        (folder / "alpha.json").write_text(json.dumps(dict(
+            schema=1, name="alpha", dir=str(run), state="", cluster="", cluster_name="alpha", address="", http="", head=False, machine="", owner_pid=0)))
+        ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        (run / pid_file).write_text(f"{os.getpid()} {ticks} {Path('/proc/sys/kernel/random/boot_id').read_text()}")
+        result = head("--name", "alpha")(home)
+        (folder / "alpha.json").unlink()
+        (run / pid_file).unlink()
+        return result
+    return make
 
 
 def with_config(text):
@@ -217,7 +220,8 @@ INPUTS = {
     "after_reboot": after_reboot,
     "several_clusters": several_clusters,
     "name_taken": name_taken,
-    "name_being_started": name_being_started,
+    "name_being_started": name_held_by("starter.pid"),
+    "name_half_started": name_held_by("head/head.pid"),
     "bad_name": head("--name", "../x"),
     "unknown_command": command("strat"),
     "planned_command": command("memory"),
@@ -225,6 +229,7 @@ INPUTS = {
     "planned_rotate": command("token", "--rotate"),
     "planned_list": command("list", "groups"),
     "unknown_flag": command("start", "--haed"),
+    "word_missing": command("list"),
     "nothing_to_start": command("start"),
     "address_typo": command("start", "--address", "10.0.0.5"),
     "port_range": command("start", "--head", "--port", "70000"),
