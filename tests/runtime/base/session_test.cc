@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,41 +150,40 @@ TEST_F(Sessions, ALiveNameIsRefusedAndADeadOneIsCleared) {
 }
 
 TEST_F(Sessions, OfManyAtOnceOneGetsTheNameAndTheOthersTouchNothing) {
-  constexpr int kRacers = 8;
+  constexpr size_t kRacers = 8;
   for (int round = 0; round < 20; ++round) {
     const std::string name = cat("race-", round);
-    std::vector<pid_t> racers;
-    int go[2];
+    const std::string refusal = cat("cannot start '", name, "': a cluster of that name is being started");
+    int go[2], told[2];
     ASSERT_EQ(pipe(go), 0);
-    for (int i = 0; i < kRacers; ++i) {
+    ASSERT_EQ(pipe(told), 0);
+    std::vector<pid_t> racers;
+    for (size_t i = 0; i < kRacers; ++i) {
       racers.push_back(fork());
       if (racers.back() != 0) continue;
-      char wait = 0;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      char word = 0;
       close(go[1]);
-      if (read(go[0], &wait, 1) != 0) _exit(9);
+      if (read(go[0], &word, 1) != 0) _exit(1);
       auto mine = create_session(name);
-      if (!mine.ok()) {
-        bool told = message(mine.status()) == cat("cannot start '", name, "': a cluster of that name is being started");
-        _exit(told ? 1 : 9);
-      }
-      // The winner lives until the losers are through.
-      pause();
+      word = mine.ok() ? 'w' : message(mine.status()) == refusal ? 'l' : '?';
+      if (write(told[1], &word, 1) != 1) _exit(1);
+      for (;;) pause();  // a winner lives until the losers are through
     }
     close(go[0]);
     close(go[1]);
-    for (int lost = 0; lost < kRacers - 1; ++lost) {
-      int status = 0;
-      pid_t loser = waitpid(-1, &status, 0);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
-      std::erase(racers, loser);
-    }
+    close(told[1]);
+    std::string words(kRacers, ' ');
+    for (char& word : words) ASSERT_EQ(read(told[0], &word, 1), 1);
+    close(told[0]);
+    std::sort(words.begin(), words.end());
+    EXPECT_EQ(words, "lllllllw");
     auto found = sessions_of_home();
     auto own = std::find_if(found.begin(), found.end(), [&](const Session& one) { return one.name == name; });
-    ASSERT_NE(own, found.end());
-    EXPECT_EQ(live_pid(own->starter_pid()), racers.front());
-    EXPECT_EQ(own->dir, runtime_dir() / name) << "nobody else made a directory";
-    kill(racers.front(), SIGKILL);
-    waitpid(racers.front(), nullptr, 0);
+    EXPECT_TRUE(own != found.end() && live_pid(own->starter_pid()) && own->dir == runtime_dir() / name);
+    EXPECT_FALSE(fs::exists(runtime_dir() / (name + ".2"))) << "a loser made a directory";
+    for (pid_t racer : racers) kill(racer, SIGKILL);
+    for (pid_t racer : racers) waitpid(racer, nullptr, 0);
   }
 }
 
