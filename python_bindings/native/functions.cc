@@ -136,17 +136,30 @@ void end_actor(void* self) {
   delete static_cast<Actor*>(self);
 }
 
-internal::RegisteredFunction g_task{internal::FunctionKind::kTask, "rayo.python.task", "a Python task",
-                                    [](Invocation& call) { run_task(call, false); }};
-internal::RegisteredFunction g_items_task{internal::FunctionKind::kTask, "rayo.python.items_task", "a Python generator",
-                                          [](Invocation& call) { run_task(call, true); }};
-internal::RegisteredFunction g_constructor{internal::FunctionKind::kConstructor, "rayo.python.constructor",
-                                           "a Python constructor", run_constructor, end_actor};
-internal::RegisteredFunction g_method{internal::FunctionKind::kMethod, "rayo.python.method", "a Python method",
-                                      [](Invocation& call) { run_method(call, false); }};
-internal::RegisteredFunction g_items_method{internal::FunctionKind::kMethod, "rayo.python.items_method",
-                                            "a Python generator", [](Invocation& call) { run_method(call, true); }};
+using internal::FunctionKind;
+using internal::RegisteredFunction;
 
+RegisteredFunction g_task{{.kind = FunctionKind::kTask,
+                           .mangled = "rayo.python.task",
+                           .name = "a Python task",
+                           .invoke = [](Invocation& call) { run_task(call, false); }}};
+RegisteredFunction g_items_task{{.kind = FunctionKind::kTask,
+                                 .mangled = "rayo.python.items_task",
+                                 .name = "a Python generator",
+                                 .invoke = [](Invocation& call) { run_task(call, true); }}};
+RegisteredFunction g_constructor{{.kind = FunctionKind::kConstructor,
+                                  .mangled = "rayo.python.constructor",
+                                  .name = "a Python constructor",
+                                  .invoke = run_constructor,
+                                  .destroy = end_actor}};
+RegisteredFunction g_method{{.kind = FunctionKind::kMethod,
+                             .mangled = "rayo.python.method",
+                             .name = "a Python method",
+                             .invoke = [](Invocation& call) { run_method(call, false); }}};
+RegisteredFunction g_items_method{{.kind = FunctionKind::kMethod,
+                                   .mangled = "rayo.python.items_method",
+                                   .name = "a Python generator",
+                                   .invoke = [](Invocation& call) { run_method(call, true); }}};
 bool is_ref(py::handle value) { return py::isinstance<Ref>(value); }
 
 }  // namespace
@@ -180,7 +193,7 @@ const char* noted_name(std::string_view name) {
   return last->c_str();
 }
 
-CallContents read_arguments(const Invocation& call) {
+CallContents read_arguments(Invocation& call) {
   Decoder in(call.arguments, "the arguments of a call from Python");
   const uint64_t items = in.array();
   if (items < 2) in.mismatch("a call from Python");

@@ -40,7 +40,7 @@ struct CallContents {
   py::tuple args;
   py::dict kwargs;
 };
-CallContents read_arguments(const internal::Invocation& call);
+CallContents read_arguments(internal::Invocation& call);
 
 // A function's or method's name as the cluster notes it (internal::CallRequest::name): the same text for the same name, as
 // long as the process. Any thread.

@@ -91,6 +91,18 @@ const char* kind_name(std::byte first) {
   return kNames[value >> 5];
 }
 
+// CBOR tag 0x5250 (python_bindings/native/value.h).
+constexpr std::byte kPickled[] = {std::byte{0xd9}, std::byte{0x52}, std::byte{0x50}};
+
+std::string what_is(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return "the end";
+  if (bytes.size() >= sizeof kPickled && std::equal(std::begin(kPickled), std::end(kPickled), bytes.begin()))
+    return "a value that Python has pickled: pass it itself, not by put()";
+  if (bytes.size() > 1 && bytes[0] == std::byte{0xd8} && bytes[1] >= std::byte{64} && bytes[1] < std::byte{88})
+    return "numbers of another type";
+  return kind_name(bytes[0]);
+}
+
 double half_to_double(uint64_t half) {
   const int exponent = static_cast<int>(half >> 10) & 31;
   const double mantissa = static_cast<double>(half & 1023);
@@ -107,9 +119,20 @@ void Decoder::mismatch(std::string_view what) const {
   const std::string_view target = target_.empty() ? std::string_view("what is asked for") : target_;
   throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
                       .text = base::cat("a value does not fit '", target, "': expected ", what, ", found ",
-                                        at_ == end_ ? "the end" : kind_name(*at_), " (byte ", position(), ")"),
+                                        what_is({at_, end_}), " (byte ", position(), ")"),
                       .next_step = "ask for the type that was put in; both ends must run the same program"});
 }
+
+namespace {
+[[noreturn]] void throw_out_of_range(std::string_view target, const std::string& number) {
+  throw TypeMismatch({.kind = ErrorKind::kTypeMismatch,
+                      .text = base::cat("a value does not fit '", target, "': ", number, " is out of its range")});
+}
+}  // namespace
+
+void Decoder::out_of_range(int64_t number) const { throw_out_of_range(target_, std::to_string(number)); }
+
+void Decoder::out_of_range(uint64_t number) const { throw_out_of_range(target_, std::to_string(number)); }
 
 void Decoder::finish() const {
   if (at_ != end_) mismatch("the end");

@@ -185,7 +185,7 @@ CountedActor find_named_actor(std::string_view name, std::string_view name_space
   Backend& current = backend();
   ActorRecord record = current.find_actor(name, name_space);
   CountedActor found(current, record.id);
-  if (record.class_name != class_name) {
+  if (!class_name.empty() && record.class_name != class_name) {
     throw TypeMismatch(
         {.kind = ErrorKind::kTypeMismatch,
          .text = base::cat("actor '", name, "' is a '", record.class_name, "', not a '", class_name, "'"),
@@ -210,12 +210,13 @@ void finish_result(Invocation& call, const Encoder& encoded) {
   }
 }
 
-const ValueView& argument_value(Decoder& in, const Invocation& call) {
+const ValueView& argument_value(Decoder& in, Invocation& call) {
   const uint64_t index = in.unsigned_integer();
   if (index >= call.refs.size()) in.mismatch("the index of a ref");
   const ValueView& value = call.refs[index];
-  if (value.error != nullptr) throw_error(*value.error);
-  return value;
+  if (value.error == nullptr) return value;
+  call.argument = 0;  // the error is another call's
+  throw_error(*value.error);
 }
 
 // ---- code that blocks ----

@@ -78,7 +78,8 @@ std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner
                                   .refs = refs,
                                   .result = &outcome.value,
                                   .result_refs = &inner,
-                                  .result_actors = &outcome.inner_actors};
+                                  .result_actors = &outcome.inner_actors,
+                                  .made_by = call.actor == nullptr ? nullptr : call.actor->constructor};
   call.runner = &runner;
   runner.cancelled = false;
   lock.unlock();
@@ -91,6 +92,7 @@ std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner
   call.runner = nullptr;
   if (call.result == nullptr) {
     call.actor->self = invocation.constructed;
+    if (invocation.made_by != nullptr) call.actor->constructor = invocation.made_by;
     return error;
   }
   for (const ObjectHandle& ref : inner) outcome.inner.push_back(static_cast<Object*>(ref.slot));

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include <rayo/internal/by_name.h>
 #include <rayo/internal/registry.h>
 #include <rayo/runtime.h>
 
@@ -69,6 +70,7 @@ void finish(bool process_ends) {
 
 void start(const InitOptions& options, const std::vector<std::string>& arguments) {
   check_registry();
+  internal::answer_named_calls();
   if (worker::started_as_worker() && !options.in_process) {
     worker::serve(arguments, [](internal::Backend& backend) { set_current_backend(&backend); });
   }

@@ -51,8 +51,16 @@ ErrorRecord of_user_code(const internal::Function& function, const ThrowTrace& t
 
 }  // namespace
 
+// An argument that does not decode: which one of what function.
+ErrorRecord of_arguments(const internal::Function& function, const internal::Invocation& call, ErrorRecord record) {
+  if (record.kind != ErrorKind::kTypeMismatch || call.argument == 0) return record;
+  record.text = cat("argument ", call.argument, " of ", function.name, function.parameters, ": ", record.text);
+  return record;
+}
+
 std::optional<ErrorRecord> invoke(const internal::Function& function, internal::Invocation& invocation) {
   ThrowTrace trace;
+  const auto called = [&]() -> const internal::Function& { return invocation.named ? *invocation.named : function; };
   try {
     function.invoke(invocation);
     return std::nullopt;
@@ -61,17 +69,17 @@ std::optional<ErrorRecord> invoke(const internal::Function& function, internal::
   } catch (const TaskError& inner) {
     if (!invocation.in_user_code || inner.system()) return inner.record();
     ErrorRecord record = inner.record();  // the first place that threw is what the reader looks for
-    record.text = cat(function.name, " let through: ", record.text);
+    record.text = cat(called().name, " let through: ", record.text);
     return record;
   } catch (const Error& inner) {
-    if (!invocation.in_user_code) return inner.record();
-    ErrorRecord record = of_user_code(function, trace);
-    record.text = cat(function.name, " let through ", record.remote_type, ": ", inner.text());
+    if (!invocation.in_user_code) return of_arguments(called(), invocation, inner.record());
+    ErrorRecord record = of_user_code(called(), trace);
+    record.text = cat(called().name, " let through ", record.remote_type, ": ", inner.text());
     record.next_step = inner.next_step();
     record.death = inner.record().death;
     return record;
   } catch (...) {
-    return of_user_code(function, trace);
+    return of_user_code(called(), trace);
   }
 }
 

@@ -42,6 +42,25 @@ const Function* find_function(uint64_t id) {
   return found == by_id.end() ? nullptr : found->second;
 }
 
+std::vector<const Function*> all_functions() {
+  std::lock_guard lock(g_lock);
+  std::vector<const Function*> all;
+  for (const Function* f = g_functions; f != nullptr; f = f->next) all.push_back(f);
+  return all;
+}
+
+std::vector<const Function*> find_functions(FunctionKind kind, std::string_view owner, std::string_view name) {
+  std::vector<const Function*> exact;
+  std::vector<const Function*> found;
+  for (const Function* f : all_functions()) {
+    const std::string_view full = f->name;
+    if (f->kind != kind || f->owner != owner || *f->parameters == 0 || !full.ends_with(name)) continue;
+    if (full == name) exact.push_back(f);
+    if (full == name || full.substr(0, full.size() - name.size()).ends_with("::")) found.push_back(f);
+  }
+  return exact.empty() ? found : exact;
+}
+
 namespace {
 // Static, or in an anonymous namespace: the mangled name does not say of which file.
 bool internal_linkage(std::string_view mangled) {

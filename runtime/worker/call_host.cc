@@ -325,7 +325,7 @@ void CallHost::construct() {
   }
   for (const internal::ObjectHandle& ref : start.refs) wires_.table.release(slot_of(ref));
   hosted_.self = error ? nullptr : invocation.constructed;
-  hosted_.constructor = made.function;
+  hosted_.constructor = invocation.made_by ? invocation.made_by : made.function;
   wires_.references.flush();
   proto::ToRaylet message;
   proto::ActorStarted& told = *message.mutable_actor_started();
@@ -360,7 +360,10 @@ void CallHost::run(Execution& execution) {
   Method& called = method(call.header.function);
   if (auto error = check(call, called)) return reply(execution, error);
   internal::Invocation& invocation = execution.invocation;
-  invocation = {.self = call.header.target != 0 ? hosted_.self : nullptr, .arguments = call.body, .open = &execution};
+  invocation = {.self = call.header.target != 0 ? hosted_.self : nullptr,
+                .arguments = call.body,
+                .open = &execution,
+                .made_by = hosted_.constructor};
   if (call.refs) {
     std::vector<internal::ValueView>& values = execution.values;
     values.clear();

@@ -16,6 +16,13 @@
 // and its calls are done, at rayo::kill, or with the program that spawned it; a detached one (options.h) at
 // rayo::kill alone. Handles are used from any
 // thread. Nothing here waits for the actor: errors (ActorDied, TaskError, Unschedulable ...) arrive at get().
+//
+// An actor whose class this program does not have (written in Python, or by another program) is called by the names of
+// its methods, with portable values: numbers, bool, text, bytes, and containers and aggregates of them, which are lists
+// and maps elsewhere.
+//
+//   rayo::ActorHandle<void> greeter = rayo::actor("greeter");
+//   rayo::ObjectRef<std::string> hello = greeter.call<std::string>("greet", "Ada", 3);
 #pragma once
 
 #include <concepts>
@@ -24,6 +31,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <rayo/internal/by_name.h>
 #include <rayo/internal/entry.h>
 #include <rayo/object.h>
 #include <rayo/options.h>
@@ -73,7 +81,7 @@ class CountedActor {
 
 void encode_actor(Encoder& out, const CountedActor& actor);
 CountedActor decode_actor(Decoder& in);
-// The living actor of that name; TypeMismatch where it is of another class.
+// The living actor of that name; TypeMismatch where it is of another class (empty: any will do).
 CountedActor find_named_actor(std::string_view name, std::string_view name_space, std::string_view class_name);
 
 // What a constructor argument becomes on its way: texts are copied, arrays decay.
@@ -124,6 +132,41 @@ class ActorHandle {
   internal::CountedActor actor_;
 };
 
+// An actor of a class that is not known here. What it answers is decoded as the R that is asked for (TypeMismatch at
+// get() where it is none); that there is no such method, or that it takes other arguments, is an error at get() too. What
+// a Python method raises is a TaskError with its type and traceback.
+template <>
+class ActorHandle<void> {
+ public:
+  ActorHandle() = default;  // names no actor
+  explicit ActorHandle(internal::CountedActor actor) : actor_(std::move(actor)) {}
+  template <class T>
+  ActorHandle(const ActorHandle<T>& typed) : actor_(typed.counted()) {}
+
+  // A ref among the arguments stands for its value.
+  template <class R, class... A>
+  ObjectRef<R> call(std::string_view method, const A&... arguments) const {
+    (internal::check_parameter<internal::SentArgument<A>>(), ...);
+    internal::Backend& backend = internal::backend();
+    internal::Arguments<internal::kRefCount<A...>> encoded(backend);
+    encoded.encoded.array(2);
+    encoded.encoded.text(method);
+    encoded.encoded.array(sizeof...(A));
+    (internal::encode_portable_argument(encoded, arguments), ...);
+    internal::CallRequest request = encoded.request(internal::kNamedMethod);
+    return ObjectRef<R>(internal::CountedRef(backend, backend.call(actor_.id(backend), request)));
+  }
+
+  const ActorId& id() const { return actor_.any_id(); }
+  explicit operator bool() const { return static_cast<bool>(actor_); }
+  friend bool operator==(const ActorHandle& a, const ActorHandle& b) { return a.id() == b.id(); }
+
+  const internal::CountedActor& counted() const { return actor_; }
+
+ private:
+  internal::CountedActor actor_;
+};
+
 // Makes a T somewhere in the cluster from `arguments` (of its constructor, or of its members where it is an
 // aggregate). Throws Invalid for a name that is taken or options out of range.
 template <class T, class... A>
@@ -161,6 +204,11 @@ ActorHandle<T> actor(std::string_view name, std::string_view name_space = {}) {
   return ActorHandle<T>(internal::find_named_actor(name, name_space, internal::type_name<T>()));
 }
 
+// The same whatever its class, to call it by names.
+inline ActorHandle<void> actor(std::string_view name, std::string_view name_space = {}) {
+  return ActorHandle<void>(internal::find_named_actor(name, name_space, {}));
+}
+
 // Ends an actor now: running and waiting calls fail with ActorDied.
 template <class T>
 void kill(const ActorHandle<T>& handle) {
@@ -168,13 +216,35 @@ void kill(const ActorHandle<T>& handle) {
   backend.kill_actor(handle.counted().id(backend));
 }
 
-// Registers methods that only other programs (or Python) call: name them once, anywhere at namespace scope.
+// How an actor is made, for expose: of a constructor with these parameters, or an aggregate's first members.
+template <class... A>
+struct Constructor {};
+template <class... A>
+inline constexpr Constructor<A...> constructor{};
+
+namespace internal {
+template <class T, auto Method>
+struct ExposedEntry {
+  static_assert(is_method<Method>, "rayo: expose<Class, &Class::method...> names methods and rayo::constructor<...>");
+  static size_t use() { return MethodEntry<T, Method>::entry.id != 0; }
+};
+template <class T, class... A, Constructor<A...> C>
+struct ExposedEntry<T, C> {
+  static size_t use() {
+    (check_parameter<A>(), ...);
+    return ConstructorEntry<T, A...>::entry.id != 0;
+  }
+};
+}  // namespace internal
+
+// Registers what only other programs, or Python, call: name it once, anywhere at namespace scope.
 //
-//   const auto exposed = rayo::expose<Counter, &Counter::add, &Counter::reset>;
-template <class T, auto... Methods>
+//   const auto exposed = rayo::expose<Counter, &Counter::add, &Counter::reset, rayo::constructor<int64_t>>;
+//
+// A constructor without parameters is among it by itself.
+template <class T, auto... Members>
 inline const size_t expose = [] {
-  static_assert((internal::is_method<Methods> && ...), "rayo: expose<Class, &Class::method...> names methods");
-  size_t count = (size_t{0} + ... + size_t{internal::MethodEntry<T, Methods>::entry.id != 0});
+  size_t count = (size_t{0} + ... + internal::ExposedEntry<T, Members>::use());
   if constexpr (std::is_default_constructible_v<T>) count += internal::ConstructorEntry<T>::entry.id != 0;
   return count;
 }();

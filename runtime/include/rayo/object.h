@@ -86,7 +86,7 @@ void read_into(void* context, const ValueView& view) {
   if (view.error != nullptr) throw_error(*view.error);
   Decoder in(view.bytes, type_name<T>());
   if constexpr (!std::is_void_v<T>)
-    static_cast<std::optional<T>*>(context)->emplace(decode<T>(in));
+    static_cast<std::optional<T>*>(context)->emplace(decode_whole<T>(in));
   else
     in.null();
   in.finish();

@@ -40,5 +40,14 @@ requires(!std::same_as<TaskOptions, A> && ...) auto remote(const A&... arguments
   return remote<F>(TaskOptions{}, arguments...);
 }
 
+// Registers functions that only Python, or another program, calls: name them once, anywhere at namespace scope.
+//
+//   const auto exposed = rayo::expose_functions<half, train>;
+template <auto... F>
+inline const size_t expose_functions = [] {
+  static_assert((internal::is_function<F> && ...), "rayo: expose_functions<function...> names functions");
+  return (size_t{0} + ... + size_t{internal::TaskEntry<F>::entry.id != 0});
+}();
+
 }  // namespace v0
 }  // namespace rayo

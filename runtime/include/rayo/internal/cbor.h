@@ -27,6 +27,10 @@ inline constexpr uint64_t kMaxItems = 1ull << 32;  // of one array or map
 inline constexpr uint64_t kInnerRefTag = 0x5242;
 inline constexpr uint64_t kActorTag = 0x5243;
 inline constexpr uint64_t kStreamTag = 0x5244;
+// In front of a value that is portable: its aggregates are arrays of their members alone, without the hash of a shape
+// that only C++ knows. So travel the arguments and results of calls by name.
+inline constexpr uint64_t kPortableTag = 0x5253;
+inline constexpr char kPortableHead[] = {'\xd9', 'R', 'S'};  // the tag as it is written
 
 // Calls into runtime/api: a block of memory that this thread keeps for its next Encoder.
 struct Block {
@@ -88,6 +92,10 @@ class Encoder {
   }
   void leave() { --depth_; }
 
+  // Whether aggregates are written without the hash of their shape.
+  bool portable() const { return portable_; }
+  void set_portable(bool yes) { portable_ = yes; }
+
   // A ref or an actor handle inside the value: remembered, so that it lives while the value travels.
   void inner_ref(const internal::ObjectHandle& object);
   void inner_actor(const ActorId& actor);
@@ -130,6 +138,7 @@ class Encoder {
   internal::Block block_;
   std::byte* at_;
   int depth_ = 0;
+  bool portable_ = false;
   std::vector<internal::ObjectHandle> refs_;
   std::vector<ActorId> actors_;
 };
@@ -181,6 +190,10 @@ class Decoder {
   }
   void leave() { --depth_; }
 
+  // Whether aggregates come without the hash of their shape.
+  bool portable() const { return portable_; }
+  void set_portable(bool yes) { portable_ = yes; }
+
   size_t left() const { return static_cast<size_t>(end_ - at_); }
   std::string_view target() const { return target_; }
   void set_target(std::string_view target) { target_ = target; }
@@ -190,6 +203,9 @@ class Decoder {
 
   // Throws TypeMismatch: "a value does not fit 'Order': expected `what`, found text (byte 12)".
   [[noreturn]] void mismatch(std::string_view what) const;
+  // The same of a number that was read and is too large or too small for its type.
+  [[noreturn]] void out_of_range(int64_t number) const;
+  [[noreturn]] void out_of_range(uint64_t number) const;
 
  private:
   // The number in the head of the next item, which is read: the item must be of this kind.
@@ -206,6 +222,7 @@ class Decoder {
   const std::byte* end_;
   std::string_view target_;
   int depth_ = 0;
+  bool portable_ = false;
 };
 
 // One level of nesting of an Encoder or Decoder.

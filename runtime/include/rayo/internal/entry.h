@@ -70,23 +70,38 @@ void encode_arguments(Arguments<kRefs>& to, Types<P...>, const A&... arguments) 
   }
 }
 
+// An argument of a call by name, whose parameter nobody here knows.
+template <class A, size_t kRefs>
+void encode_portable_argument(Arguments<kRefs>& to, const A& argument) {
+  if constexpr (is_object_ref<A>) {
+    to.refs[to.count] = argument.counted().handle(to.backend);
+    to.encoded.tag(kRefTag);
+    to.encoded.unsigned_integer(to.count++);
+  } else if constexpr (std::is_convertible_v<const A&, std::string_view>) {
+    to.encoded.text(std::string_view(argument));
+  } else {
+    encode_portable(to.encoded, argument);
+  }
+}
+
 // ---- the callee ----
 
 // Retains what the result refers to, appends its bytes.
 void finish_result(Invocation& call, const Encoder& encoded);
 // The ref's value, or throws its error.
-const ValueView& argument_value(Decoder& in, const Invocation& call);
+const ValueView& argument_value(Decoder& in, Invocation& call);
 
 template <class T>
 T decode_held(Decoder& in) {
   if constexpr (std::is_same_v<T, std::string_view>)
     return in.text();
   else
-    return decode<T>(in);
+    return decode_whole<T>(in);
 }
 
 template <class T>
-T decode_argument(Decoder& in, const Invocation& call) {
+T decode_argument(Decoder& in, Invocation& call) {
+  ++call.argument;
   in.set_target(type_name<T>());
   if (!in.take_tag(kRefTag)) return decode_held<T>(in);
   Decoder value(argument_value(in, call).bytes, type_name<T>());
@@ -96,10 +111,11 @@ T decode_argument(Decoder& in, const Invocation& call) {
 }
 
 template <class... P>
-std::tuple<Held<P>...> decode_arguments(const Invocation& call, Types<P...>) {
+std::tuple<Held<P>...> decode_arguments(Invocation& call, Types<P...>) {
   Decoder in(call.arguments, "the arguments of a call");
   in.array_of(sizeof...(P));
   std::tuple<Held<P>...> held{decode_argument<Held<P>>(in, call)...};  // braces: from left to right
+  call.argument = 0;
   in.finish();
   return held;
 }
@@ -127,7 +143,10 @@ void run_entry(Invocation& call, Types<P...> parameters, auto code) {
   } else {
     const auto& result = std::apply(run, held);
     call.in_user_code = false;
-    encode<std::remove_cvref_t<R>>(out, result);
+    if (call.portable)
+      encode_portable<std::remove_cvref_t<R>>(out, result);
+    else
+      encode<std::remove_cvref_t<R>>(out, result);
     finish_result(call, out);  // while the result, and so the refs inside it, live
   }
 }
@@ -135,17 +154,17 @@ void run_entry(Invocation& call, Types<P...> parameters, auto code) {
 // ---- the registry ----
 
 struct RegisteredFunction : Function {
-  RegisteredFunction(FunctionKind own_kind, const char* own_mangled, const char* own_name,
-                     void (*own_invoke)(Invocation&), void (*own_destroy)(void*) = nullptr)
-      : Function{.id = hash_name(own_mangled),
-                 .kind = own_kind,
-                 .mangled = own_mangled,
-                 .name = own_name,
-                 .invoke = own_invoke,
-                 .destroy = own_destroy} {
+  explicit RegisteredFunction(const Function& function) : Function(function) {
+    id = hash_name(mangled);
     register_function(*this);
   }
 };
+
+// "(long int, double)".
+template <class... P>
+constexpr const char* spelled_parameters(Types<P...>) {
+  return kTypeName<void(P...)>.data() + std::string_view("void").size();
+}
 
 // The mangled name of a tag is the identity of what it names, in every process and compiler of one ABI.
 template <auto F>
@@ -161,7 +180,13 @@ struct TaskEntry {
   using Result = typename Signature<decltype(F)>::Result;
 
   static void invoke(Invocation& call) { run_entry<Result>(call, Types{}, opaque(F)); }
-  static inline RegisteredFunction entry{FunctionKind::kTask, typeid(TaskTag<F>).name(), kValueName<F>.data(), invoke};
+  static inline RegisteredFunction entry{{.kind = FunctionKind::kTask,
+                                          .mangled = typeid(TaskTag<F>).name(),
+                                          .name = kValueName<F>.data(),
+                                          .parameters = spelled_parameters(Types{}),
+                                          .result = kTypeName<Result>.data(),
+                                          .parameter_count = Signature<decltype(F)>::kCount,
+                                          .invoke = invoke}};
 };
 
 template <class T, auto M>
@@ -175,8 +200,14 @@ struct MethodEntry {
       return (self.*method)(std::forward<A>(arguments)...);
     });
   }
-  static inline RegisteredFunction entry{FunctionKind::kMethod, typeid(MethodTag<T, M>).name(), kValueName<M>.data(),
-                                         invoke};
+  static inline RegisteredFunction entry{{.kind = FunctionKind::kMethod,
+                                          .mangled = typeid(MethodTag<T, M>).name(),
+                                          .name = kValueName<M>.data(),
+                                          .owner = kTypeName<T>.data(),
+                                          .parameters = spelled_parameters(Types{}),
+                                          .result = kTypeName<Result>.data(),
+                                          .parameter_count = Signature<decltype(M)>::kCount,
+                                          .invoke = invoke}};
 };
 
 template <class T, class... A>
@@ -195,8 +226,13 @@ struct ConstructorEntry {
     call.in_user_code = false;
   }
   static void destroy(void* self) { delete static_cast<T*>(self); }
-  static inline RegisteredFunction entry{FunctionKind::kConstructor, typeid(ConstructorTag<T, A...>).name(),
-                                         kTypeName<T>.data(), invoke, destroy};
+  static inline RegisteredFunction entry{{.kind = FunctionKind::kConstructor,
+                                          .mangled = typeid(ConstructorTag<T, A...>).name(),
+                                          .name = kTypeName<T>.data(),
+                                          .parameters = spelled_parameters(Types<A...>{}),
+                                          .parameter_count = sizeof...(A),
+                                          .invoke = invoke,
+                                          .destroy = destroy}};
 };
 
 }  // namespace internal

@@ -42,6 +42,8 @@ class OpenCall {
   std::atomic<const char*> name_{nullptr};
 };
 
+struct Function;
+
 // One call as the callee sees it. The caller of `invoke` (runtime/base/invoke.h) fills it; everything it
 // points to outlives the call.
 struct Invocation {
@@ -55,7 +57,12 @@ struct Invocation {
   std::vector<ActorId>* result_actors = nullptr;
   void* constructed = nullptr;  // out: what a constructor made; ended by Function::destroy
   bool in_user_code = false;    // out: what is thrown while it is true was thrown by the user's code
+  int argument = 0;             // out: the one that is being decoded, from 1
   OpenCall* open = nullptr;     // null for a constructor, and where everything is in one process
+  // Of calls by name (by_name.h). In, of a method: what made the actor; out, of a constructor: what did so.
+  const Function* made_by = nullptr;
+  const Function* named = nullptr;  // out: the function of that name
+  bool portable = false;            // the result goes to another language
 };
 
 enum class FunctionKind : uint8_t { kTask, kMethod, kConstructor };
@@ -64,7 +71,11 @@ struct Function {
   uint64_t id = 0;  // hash of the mangled name
   FunctionKind kind = FunctionKind::kTask;
   const char* mangled = nullptr;
-  const char* name = nullptr;             // for people: "Counter::add"
+  const char* name = nullptr;   // for people: "Counter::add"
+  const char* owner = "";       // of a method: its actor's class
+  const char* parameters = "";  // as the compiler spells them: "(long int)"; "": not to be called by name
+  const char* result = "";      // "double"; of a constructor empty
+  size_t parameter_count = 0;
   void (*invoke)(Invocation&) = nullptr;  // throws what the user's code throws
   void (*destroy)(void* self) = nullptr;  // of a constructor: ends what it made
   Function* next = nullptr;               // intrusive list: no allocation before main
@@ -72,6 +83,9 @@ struct Function {
 
 void register_function(Function& function);
 const Function* find_function(uint64_t id);
+// Those of this program that have that name, or end with it behind "::", and (methods) belong to that class.
+std::vector<const Function*> find_functions(FunctionKind kind, std::string_view owner, std::string_view name);
+std::vector<const Function*> all_functions();
 // Two different functions with one id: their names, for init's error. Empty: none.
 std::string registry_collision();
 

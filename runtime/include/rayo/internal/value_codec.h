@@ -1,6 +1,7 @@
 // How the types that Rayo knows become CBOR items and back. Not for users: <rayo/codec.h>.
 //
-// Of one aggregate type: an array whose first item is the hash of its shape. Numbers in a vector or array: a
+// Of one aggregate type: an array whose first item is the hash of its shape (in a portable value, of its members
+// alone). Numbers in a vector or array: a
 // typed array (RFC 8746, little-endian) on write, on read a plain array too. optional and unique_ptr: null or
 // the value (an array of none or one where the value can be null itself). variant: [index, value]. Durations
 // and time points: the count of their unit.
@@ -82,7 +83,10 @@ inline std::span<const std::byte> bytes_of(const auto& container) {
 template <class T>
 void encode_aggregate(Encoder& out, const T& value) {
   static_cast<void>(&ShapeOf<T>::kEntry);  // uses it, so that it registers
-  out.raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size());
+  if (out.portable())
+    out.array(AggregatePrefix<T>::kFields);
+  else
+    out.raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size());
   boost::pfr::for_each_field(value, [&out](const auto& field) { encode(out, field); });
 }
 
@@ -161,11 +165,11 @@ template <class T>
 T decode_integer(Decoder& in) {
   if constexpr (std::is_signed_v<T>) {
     const int64_t number = in.integer();
-    if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) in.mismatch(type_name<T>());
+    if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) in.out_of_range(number);
     return static_cast<T>(number);
   } else {
     const uint64_t number = in.unsigned_integer();
-    if (number > std::numeric_limits<T>::max()) in.mismatch(type_name<T>());
+    if (number > std::numeric_limits<T>::max()) in.out_of_range(number);
     return static_cast<T>(number);
   }
 }
@@ -188,7 +192,9 @@ void decode_numbers(Decoder& in, auto resize) {
 template <class T, size_t... I>
 T decode_aggregate(Decoder& in, std::index_sequence<I...>) {
   static_cast<void>(&ShapeOf<T>::kEntry);
-  if (!in.take_raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size()))
+  if (in.portable())
+    in.array_of(AggregatePrefix<T>::kFields);
+  else if (!in.take_raw(AggregatePrefix<T>::kBytes.data(), AggregatePrefix<T>::kBytes.size()))
     other_shape(in, kTypeName<T>.data());
   return T{decode<boost::pfr::tuple_element_t<I, T>>(in)...};
 }
@@ -338,6 +344,29 @@ T decode_value(Decoder& in) {
   } else {
     return decode_nested<T>(in);
   }
+}
+
+// ---- whole values: what an argument, a result or an object is ----
+
+// May come with kPortableTag: not numbers, text and the like, which are portable as they are.
+template <class T>
+inline constexpr bool has_parts = [] {
+  constexpr Kind kind = kind_of<T>();
+  return kind == Kind::kOwn || kind == Kind::kNumbers || kind == Kind::kFixedNumbers || kind >= Kind::kFixedArray;
+}();
+
+template <class T>
+void encode_portable(Encoder& out, const T& value) {
+  if constexpr (has_parts<T>) out.raw(kPortableHead, sizeof kPortableHead);
+  out.set_portable(true);
+  encode(out, value);
+  out.set_portable(false);
+}
+
+template <class T>
+T decode_whole(Decoder& in) {
+  if constexpr (has_parts<T>) in.set_portable(in.take_raw(kPortableHead, sizeof kPortableHead));
+  return decode<T>(in);
 }
 
 }  // namespace internal
