@@ -185,6 +185,12 @@ CountedActor find_named_actor(std::string_view name, std::string_view name_space
   Backend& current = backend();
   ActorRecord record = current.find_actor(name, name_space);
   CountedActor found(current, record.id);
+  if (!class_name.empty() && record.constructor == kPythonConstructor) {
+    throw TypeMismatch(
+        {.kind = ErrorKind::kTypeMismatch,
+         .text = base::cat("actor '", name, "' is written in Python: it is no '", class_name, "' of C++"),
+         .next_step = base::cat("call it by the names of its methods: rayo::actor(\"", name, "\")")});
+  }
   if (!class_name.empty() && record.class_name != class_name) {
     throw TypeMismatch(
         {.kind = ErrorKind::kTypeMismatch,

@@ -376,13 +376,26 @@ ActorRecord InProcess::find_actor(std::string_view name, std::string_view name_s
   }
   Actor& actor = actor_of(named->second);
   ++actor.count;
-  return {actor.id, actor.class_name};
+  return {actor.id, actor.class_name, actor.constructor->id};
+}
+
+ActorRecord InProcess::look_up(const ActorId& id) {
+  Lock lock(lock_);
+  check_running();
+  const Actor& actor = actor_of(id);
+  return {actor.id, actor.class_name, actor.constructor->id};
 }
 
 void InProcess::store(std::string_view key, internal::Bytes value) {
   Lock lock(lock_);
   check_running();
   stored_.emplace(key, std::string(reinterpret_cast<const char*>(value.data()), value.size()));
+}
+
+JobId InProcess::open_program(const std::string& path) {
+  throw Unavailable({.kind = ErrorKind::kUnavailable,
+                     .text = base::cat("the program ", path, " cannot run in this process"),
+                     .next_step = "join a cluster: rayo::init without .in_process"});
 }
 
 std::optional<std::string> InProcess::load(std::string_view key) {

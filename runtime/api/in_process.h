@@ -56,10 +56,12 @@ class InProcess final : public internal::Backend {
   void release(const internal::ObjectHandle& object) override;
   void retain_actor(const ActorId& actor) override;
   void release_actor(const ActorId& actor) override;
+  internal::ActorRecord look_up(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
   void kill_actor(const ActorId& actor) override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
+  JobId open_program(const std::string& path) override;
   internal::MadeStream make_stream(const StreamOptions& options) override;
   std::unique_ptr<internal::StreamReading> open_stream(const internal::StreamAddress& address) override;
   void run_blocking(void (*run)(void* context), void* context) override;

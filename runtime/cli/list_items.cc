@@ -72,6 +72,7 @@ json::object job_json(const proto::JobInfo& job) {
           {"namespace", job.namespace_()},
           {"node", id_json(job.node())},
           {"pid", job.pid()},
+          {"parent", id_json(job.parent())},
           {"started_at", time_json(job.started_at_unix_us())},
           {"ended_at", time_json(job.ended_at_unix_us())},
           {"death", death_or_null(job.has_death(), job.death())}};

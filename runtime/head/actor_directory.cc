@@ -85,6 +85,7 @@ Actor make_actor(const proto::ActorSpec& spec, NodeId creator, int64_t now_us) {
   info.set_name(spec.name());
   info.set_namespace_(spec.namespace_());
   info.set_class_name(spec.class_name());
+  info.set_constructor(spec.constructor());
   *info.mutable_job() = spec.job();
   *info.mutable_resources() = spec.demand().resources();
   info.set_max_restarts(spec.max_restarts());

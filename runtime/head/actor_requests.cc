@@ -84,6 +84,7 @@ proto::RelayReply ActorRequests::unwatch(NodeId node, const proto::UnwatchActor&
 }
 
 proto::RelayReply ActorRequests::find(NodeId node, const proto::FindActor& request) {
+  if (request.has_actor()) return info(rpc::from_proto<ActorId>(request.actor()));
   auto id = state_.actors.named(request.namespace_(), request.name());
   if (!id) {
     return refused(failure(proto::INVALID,

@@ -12,6 +12,8 @@ constexpr const char* kEnded = "ended";
 bool JobTable::apply(NodeId node, const proto::JobEvent& event, int64_t now_us, Batch& persist) {
   auto id = rpc::from_proto<JobId>(event.job());
   if (event.ended()) return end(id, event.death(), persist);
+  const auto parent_id = rpc::from_proto<JobId>(event.parent());
+  if (parent_id && (!find(parent_id) || ended(parent_id))) return false;
   auto [at, fresh] = jobs_.try_emplace(id);
   auto& job = at->second;
   if (!fresh) {  // a repeat, or the package that is known only now
@@ -32,6 +34,13 @@ bool JobTable::apply(NodeId node, const proto::JobEvent& event, int64_t now_us, 
   *job.mutable_arguments() = event.arguments();
   job.set_working_directory(event.working_directory());
   *job.mutable_environment() = event.environment();
+  if (parent_id) {
+    const auto& parent = jobs_.at(parent_id);
+    *job.mutable_parent() = event.parent();
+    *job.mutable_node() = parent.node();
+    *job.mutable_process() = parent.process();
+    job.set_pid(parent.pid());
+  }
   persist.put("jobs", id.hex(), job.SerializeAsString());
   return true;
 }
@@ -58,6 +67,14 @@ std::vector<JobId> JobTable::on_node(NodeId node) const {
   std::vector<JobId> out;
   for (const auto& [id, job] : jobs_) {
     if (job.state() == kRunning && rpc::from_proto<NodeId>(job.node()) == node) out.push_back(id);
+  }
+  return out;
+}
+
+std::vector<JobId> JobTable::programs_of(JobId parent) const {
+  std::vector<JobId> out;
+  for (const auto& [id, job] : jobs_) {
+    if (job.state() == kRunning && rpc::from_proto<JobId>(job.parent()) == parent) out.push_back(id);
   }
   return out;
 }

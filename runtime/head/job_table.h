@@ -16,7 +16,8 @@ namespace rayo::head {
 
 class JobTable {
  public:
-  // The driver's raylet says it began or ended. True: something changed, `persist` has the row.
+  // The driver's raylet says it began or ended (of another program's job: any raylet, and its parent's driver is its own).
+  // True: something changed, `persist` has the row.
   bool apply(NodeId node, const proto::JobEvent& event, int64_t now_us, Batch& persist);
   // Its row could not be written.
   void abandon(JobId id) { jobs_.erase(id); }
@@ -24,6 +25,8 @@ class JobTable {
   bool end(JobId id, const proto::DeathRecord& why, Batch& persist);
   // The running jobs whose driver is on this node.
   std::vector<JobId> on_node(NodeId node) const;
+  // The running jobs of other programs that this one opened.
+  std::vector<JobId> programs_of(JobId parent) const;
 
   const proto::JobInfo* find(JobId id) const;
   // False for one that is not known: its driver may have been away while the head was.

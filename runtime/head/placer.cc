@@ -283,6 +283,7 @@ void Placer::end_job(JobId job, const proto::DeathRecord& why, Outcome& out) {
   }
   state_.key_value.end_namespace(job_namespace(job), out.persist);
   *out.send({}).mutable_job() = *state_.jobs.find(job);
+  for (JobId program : state_.jobs.programs_of(job)) end_job(program, why, out);
 }
 
 }  // namespace rayo::head

@@ -13,31 +13,59 @@
 #include "runtime/raylet/package_upload.h"
 #include "runtime/raylet/peer_links.h"
 #include "runtime/raylet/worker_starter.h"
+#include "runtime/rpc/own_job.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
 namespace {
 
-void reply_package(Parts& parts, ProcessId to, uint64_t call_id, bool needed, const base::Status& status) {
+void reply_package(Parts& parts, ProcessId to, uint64_t call_id, bool needed, const base::Status& status,
+                   JobId job = {}) {
   proto::ToWorker message;
   message.mutable_package_reply()->set_needed(needed);
+  if (job) rpc::to_proto(job, message.mutable_package_reply()->mutable_job());
   if (!status.ok()) *message.mutable_package_reply()->mutable_failure() = failure_of(status);
   parts.processes.send(to, call_id, message);
 }
 
-// The job's program is here: workers may be started, and the head is told.
-void package_here(Parts& parts, ProcessId from, PackageId package) {
-  LocalProcess* process = parts.processes.find(from);
-  if (!process || process->kind != proto::DRIVER) return;
-  parts.jobs.set_package(process->job, package);
-  if (const Job* job = parts.jobs.find(process->job)) {
-    proto::NodeUp up;
-    *up.mutable_job() = job_event(*job);
-    up.mutable_job()->set_pid(process->pid);
-    parts.head.send(std::move(up));
+void announce(Parts& parts, const Job& job, pid_t pid) {
+  proto::NodeUp up;
+  *up.mutable_job() = job_event(job);
+  up.mutable_job()->set_pid(pid);
+  parts.head.send(std::move(up));
+}
+
+// A program beside the job's own has a job too: everything that belongs to programs is kept by job. Asked twice, or by
+// two processes, it is the same.
+JobId open_program(Parts& parts, const LocalProcess& process, PackageId package, const std::string& program) {
+  const Job* parent = parts.jobs.find(process.job);
+  if (!parent) return {};
+  const JobId id = rpc::job_of_program(parent->id, package);
+  if (!parts.jobs.find(id)) {
+    Job own = *parent;
+    own.id = id;
+    own.parent = parent->id;
+    own.package = package;
+    own.program = program;
+    own.arguments = {program};
+    announce(parts, parts.jobs.add(std::move(own)), process.pid);
   }
+  parts.workers.open_job(id);
+  if (parts.nodes.living() > 1) upload_package(parts, package);
+  return id;
+}
+
+// A program is here: workers may be started, and the head is told. The job of one beside the driver's own.
+JobId package_here(Parts& parts, ProcessId from, PackageId package, const std::string& program) {
+  LocalProcess* process = parts.processes.find(from);
+  if (!process) return {};
+  if (!program.empty()) return open_program(parts, *process, package, program);
+  if (process->kind != proto::DRIVER) return {};
+  parts.jobs.set_package(process->job, package);
+  if (const Job* job = parts.jobs.find(process->job)) announce(parts, *job, process->pid);
   parts.workers.open_job(process->job);
   if (parts.nodes.living() > 1) upload_packages(parts);
+  return {};
 }
 
 void offer_package(Parts& parts, ProcessId from, ReceivedFrame& frame) {
@@ -47,15 +75,17 @@ void offer_package(Parts& parts, ProcessId from, ReceivedFrame& frame) {
   if (offer.with_file() && frame.descriptors.size() == 1)
     status = parts.packages.adopt(package, offer.size_bytes(), std::move(frame.descriptors[0]));
   bool here = parts.packages.has(package);
-  if (here) package_here(parts, from, package);
-  reply_package(parts, from, frame.call_id, !here && status.ok(), status);
+  JobId job = here ? package_here(parts, from, package, offer.program()) : JobId{};
+  reply_package(parts, from, frame.call_id, !here && status.ok(), status, job);
 }
 
 void package_chunk(Parts& parts, ProcessId from, const ReceivedFrame& frame) {
   const auto& chunk = frame.message.package_chunk();
   base::Status status = parts.packages.receive(chunk);
-  if (status.ok() && chunk.last()) package_here(parts, from, rpc::from_proto<PackageId>(chunk.package()));
-  if (frame.call_id != 0) reply_package(parts, from, frame.call_id, status.ok() && !chunk.last(), status);
+  JobId job;
+  if (status.ok() && chunk.last())
+    job = package_here(parts, from, rpc::from_proto<PackageId>(chunk.package()), chunk.program());
+  if (frame.call_id != 0) reply_package(parts, from, frame.call_id, status.ok() && !chunk.last(), status, job);
 }
 
 void objects_frame(ObjectService& objects, ProcessId from, const ReceivedFrame& frame) {

@@ -90,15 +90,17 @@ base::StatusOr<proto::RelayReply> HeadRequests::relay(ProcessId from, const Ques
   if (!process) return base::failed(absl::StatusCode::kCancelled, "the process has ended");
   proto::RelayRequest request = relay_request(*process, processes_.node(), question.message);
   request.set_started(started);
-  if (request.has_create_actor() && request.create_actor().spec().detached())
-    return create_detached(process->job, std::move(request), question.deadline);
+  if (request.has_create_actor() && request.create_actor().spec().detached()) {
+    const auto job = rpc::from_proto<JobId>(request.create_actor().spec().job());
+    return create_detached(job, std::move(request), question.deadline);
+  }
   return head_.relay(request, question.deadline);
 }
 
-// It outlives its creator's job, so it runs in one of its own, with the same program.
-base::StatusOr<proto::RelayReply> HeadRequests::create_detached(JobId creators, proto::RelayRequest request,
+// It outlives its program's job, so it runs in one of its own, with the same program.
+base::StatusOr<proto::RelayReply> HeadRequests::create_detached(JobId programs, proto::RelayRequest request,
                                                                 base::TimePoint deadline) {
-  const Job* job = jobs_.find(creators);
+  const Job* job = jobs_.find(programs);
   if (!job) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
   proto::ActorSpec& spec = *request.mutable_create_actor()->mutable_spec();
   const auto actor = rpc::from_proto<ActorId>(spec.actor());
@@ -106,6 +108,7 @@ base::StatusOr<proto::RelayReply> HeadRequests::create_detached(JobId creators, 
   own.id = rpc::own_job_of(actor);
   own.driver = {};
   own.node = {};
+  own.parent = {};
   *request.mutable_own_job() = job_event(own);
   rpc::to_proto(own.id, spec.mutable_job());
   auto reply = head_.relay(request, deadline);
@@ -155,7 +158,7 @@ void HeadRequests::create_later(ActorId actor, proto::RelayRequest request) {
 bool HeadRequests::start_here(ProcessId from, proto::ActorSpec spec) {
   const LocalProcess* process = processes_.find(from);
   if (!process || !head_.attached() || !start_here_) return false;
-  rpc::to_proto(process->job, spec.mutable_job());
+  if (!spec.has_job()) rpc::to_proto(process->job, spec.mutable_job());  // else perhaps another program's
   if (!start_here_(spec)) return false;
   starts_.begin(rpc::from_proto<ActorId>(spec.actor()));
   base::yield_fiber();  // its worker is told before the head

@@ -68,7 +68,7 @@ class HeadRequests {
   void learn_from_answer(ProcessId asker, const proto::ActorInfo& info, ActorCache::Source source);
   void unwatch(ProcessId from, const Question& question);
   base::StatusOr<proto::RelayReply> relay(ProcessId from, const Question& question, bool started = false);
-  base::StatusOr<proto::RelayReply> create_detached(JobId creators, proto::RelayRequest request,
+  base::StatusOr<proto::RelayReply> create_detached(JobId programs, proto::RelayRequest request,
                                                     base::TimePoint deadline);
   void reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply);
   void tell_unwatched(ActorId actor);

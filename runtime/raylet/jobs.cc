@@ -26,6 +26,7 @@ Job from_info(const proto::JobInfo& info) {
   job.arguments.assign(info.arguments().begin(), info.arguments().end());
   job.environment.assign(info.environment().begin(), info.environment().end());
   job.working_directory = info.working_directory();
+  job.parent = rpc::from_proto<JobId>(info.parent());
   return job;
 }
 
@@ -90,15 +91,25 @@ void Jobs::end(JobId id, const std::string& why) {
     ended_.erase(ended_order_.front());
     ended_order_.pop_front();
   }
-  if (!known) return;
-  news_.notify_all();
-  for (const auto& listener : listeners_) listener(id, why);
+  if (known) {
+    news_.notify_all();
+    for (const auto& listener : listeners_) listener(id, why);
+  }
+  for (JobId program : programs_of(id)) end(program, why);
+}
+
+std::vector<JobId> Jobs::programs_of(JobId parent) const {
+  std::vector<JobId> programs;
+  for (const auto& [id, job] : jobs_)
+    if (job.parent == parent) programs.push_back(id);
+  return programs;
 }
 
 std::vector<const Job*> Jobs::own_jobs(NodeId node) const {
   std::vector<const Job*> own;
-  for (const auto& [id, job] : jobs_)
-    if (job.node == node) own.push_back(&job);
+  for (bool programs : {false, true})
+    for (const auto& [id, job] : jobs_)
+      if (job.node == node && static_cast<bool>(job.parent) == programs) own.push_back(&job);
   return own;
 }
 
@@ -119,6 +130,7 @@ proto::JobEvent job_event(const Job& job) {
   event.mutable_arguments()->Assign(job.arguments.begin(), job.arguments.end());
   event.mutable_environment()->Assign(job.environment.begin(), job.environment.end());
   event.set_working_directory(job.working_directory);
+  if (job.parent) rpc::to_proto(job.parent, event.mutable_parent());
   return event;
 }
 

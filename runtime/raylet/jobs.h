@@ -27,6 +27,7 @@ struct Job {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
   std::string working_directory;
+  JobId parent;  // of another program than the driver's: the job that opened it, with which it ends; nil: none
 };
 
 class Jobs {
@@ -42,14 +43,16 @@ class Jobs {
   void set_package(JobId id, PackageId package);
   // News from the head.
   void learn(const proto::JobInfo& info);
-  // Forgets it and tells the listeners, once.
+  // Forgets it and the jobs of its programs, and tells the listeners, once.
   void end(JobId id, const std::string& why);
   void on_end(std::function<void(JobId, const std::string& why)> listener) {
     listeners_.push_back(std::move(listener));
   }
   bool ended(JobId id) const { return ended_.count(id) != 0; }
 
-  // Jobs whose driver is on this node.
+  // The jobs of the programs that this one opened.
+  std::vector<JobId> programs_of(JobId parent) const;
+  // Jobs whose driver is on this node; parents come before their programs.
   std::vector<const Job*> own_jobs(NodeId node) const;
   // Packages of jobs whose driver is on this node, or on none, for other nodes.
   std::vector<PackageId> own_packages(NodeId node) const;

@@ -55,7 +55,8 @@ void LeaseService::request(ProcessId from, const proto::RequestLeases& request) 
   LeaseWish wish;
   wish.process = from;
   wish.shape = request.shape();
-  wish.job = process->job;
+  const auto program = rpc::from_proto<JobId>(request.job());
+  wish.job = program ? program : process->job;
   wish.demand = rpc::from_proto(request.demand());
   wish.schedule_timeout_ms = request.demand().schedule_timeout_ms();
   wish.count = request.count();

@@ -9,12 +9,14 @@
 namespace rayo::raylet {
 
 void upload_packages(Parts& parts) {
-  for (PackageId package : parts.jobs.own_packages(parts.own.id)) {
-    parts.tasks.spawn("upload package", [package, &packages = parts.packages, &head = parts.head, &loop = parts.loop] {
-      auto sent = packages.upload(package, head.channel(), loop.deadline(std::chrono::seconds(60)));
-      if (!sent.ok()) base::log().warn("package {}: {}", package.hex(), base::message(sent));
-    });
-  }
+  for (PackageId package : parts.jobs.own_packages(parts.own.id)) upload_package(parts, package);
+}
+
+void upload_package(Parts& parts, PackageId package) {
+  parts.tasks.spawn("upload package", [package, &packages = parts.packages, &head = parts.head, &loop = parts.loop] {
+    auto sent = packages.upload(package, head.channel(), loop.deadline(std::chrono::seconds(60)));
+    if (!sent.ok()) base::log().warn("package {}: {}", package.hex(), base::message(sent));
+  });
 }
 
 }  // namespace rayo::raylet

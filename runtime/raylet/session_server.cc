@@ -239,9 +239,13 @@ void SessionServer::driver_left(ProcessId driver, bool said_goodbye) {
   *up.mutable_job()->mutable_death() = death;
   parts_.head.send(std::move(up));
   FrameWire* wire = std::exchange(process->wire, nullptr);  // the session's: it may still say Done
+  std::vector<JobId> gone = parts_.jobs.programs_of(job);
+  gone.push_back(job);
   parts_.jobs.end(job, death.text());
   parts_.processes.end(driver, death);
-  if (said_goodbye && wire) parts_.starter.await_job_gone(job, parts_.loop.deadline(kGoodbyeLimit));
+  if (!said_goodbye || !wire) return;
+  const base::TimePoint deadline = parts_.loop.deadline(kGoodbyeLimit);
+  for (JobId each : gone) parts_.starter.await_job_gone(each, deadline);
 }
 
 }  // namespace rayo::raylet

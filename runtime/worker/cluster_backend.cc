@@ -327,8 +327,8 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
   traffic_.history().made(slot.id.counter, 0, request.name, request.function);
   const internal::Function* function = internal::find_function(request.function);
   const char* name = request.name ? request.name : function ? function->name : "task";
-  const bool at_once =
-      traffic_.tasks().submit(options, name, std::make_unique<OutgoingCall>(table, traffic_, slot, request));
+  const bool at_once = traffic_.tasks().submit(
+      options, name, std::make_unique<OutgoingCall>(table, traffic_, slot, request), request.program);
   if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   if (at_once || traffic_.references().dirty())
     traffic_.finish_turn();
@@ -466,9 +466,9 @@ void ClusterBackend::release_actor(const ActorId& actor) {
 
 // ---- the control store ----
 
-proto::ToWorker ClusterBackend::ask(const proto::ToRaylet& message, base::Duration timeout) {
+proto::ToWorker ClusterBackend::ask(const proto::ToRaylet& message, base::Duration timeout, std::span<const int> fds) {
   traffic_.finish_turn();
-  RayletLink::Answer answer = traffic_.raylet().ask(message, timeout);
+  RayletLink::Answer answer = traffic_.raylet().ask(message, timeout, fds);
   if (!answer.ok()) throw_error(record_of(answer.status()));
   if (const proto::Failure* failure = failure_in(*answer)) throw_error(record_of(*failure));
   return std::move(*answer);
@@ -477,7 +477,7 @@ proto::ToWorker ClusterBackend::ask(const proto::ToRaylet& message, base::Durati
 proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::string_view class_name,
                                          const CallRequest& constructor) {
   proto::ActorSpec spec;
-  set_id(spec.mutable_job(), self_.context.job);
+  set_id(spec.mutable_job(), constructor.program ? constructor.program : self_.context.job);
   set_id(spec.mutable_creator(), self_.context.process);
   set_id(spec.mutable_package(), self_.package);
   spec.set_name(options.name);

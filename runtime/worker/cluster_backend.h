@@ -11,6 +11,7 @@
 #include <rayo/internal/backend.h>
 
 #include "runtime/worker/fork_guard.h"
+#include "runtime/worker/hello.h"
 #include "runtime/worker/interrupts.h"
 #include "runtime/worker/traffic.h"
 #include "runtime/worker/wait_chain.h"
@@ -54,10 +55,12 @@ class ClusterBackend : public internal::Backend {
   void retain_actor(const ActorId& actor) override;
   void release_actor(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
+  internal::ActorRecord look_up(const ActorId& actor) override;
   void kill_actor(const ActorId& actor) override;
   void run_blocking(void (*run)(void* context), void* context) override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
+  JobId open_program(const std::string& path) override;
   internal::MadeStream make_stream(const StreamOptions& options) override;
   std::unique_ptr<internal::StreamReading> open_stream(const internal::StreamAddress& address) override;
   std::vector<NodeRecord> nodes() override;
@@ -94,7 +97,8 @@ class ClusterBackend : public internal::Backend {
 
   void await_registered(std::span<const ActorId> actors);
   proto::ToRaylet key_value(proto::KeyValue::Op op, std::string_view key) const;
-  proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout);
+  proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout, std::span<const int> fds = {});
+  proto::ToWorker send_program(const ProgramFile& program, const std::string& path);
   [[noreturn]] void refuse_closed() const;
 
   Traffic& traffic_;

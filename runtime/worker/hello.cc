@@ -1,6 +1,7 @@
 #include "runtime/worker/hello.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/mman.h>
@@ -20,9 +21,7 @@ namespace rayo::worker {
 
 namespace {
 
-// A raylet answers at once; a package of some 100 MB has to be copied and hashed.
-constexpr base::Duration kHelloTimeout = std::chrono::seconds(10);
-constexpr base::Duration kPackageTimeout = std::chrono::seconds(60);
+constexpr base::Duration kHelloTimeout = std::chrono::seconds(10);  // a raylet answers at once
 constexpr int64_t kPackageChunk = 1 << 20;
 
 base::TimePoint in(base::Duration span) { return base::deadline_after(base::system_clock().now(), span); }
@@ -33,9 +32,9 @@ base::Status status_of(const proto::Failure& failure) {
   return base::failed(code, failure.text(), failure.next_step());
 }
 
-base::StatusOr<PackageId> hash_file(int fd, int64_t size) {
+base::StatusOr<PackageId> hash_file(int fd, int64_t size, const std::string& path) {
   void* memory = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
-  if (memory == MAP_FAILED) return base::failed_errno(errno, "cannot read this program's file");
+  if (memory == MAP_FAILED) return base::failed_errno(errno, base::cat("cannot read ", path));
   const XXH128_hash_t hash = ::XXH3_128bits(memory, static_cast<size_t>(size));
   ::munmap(memory, static_cast<size_t>(size));
   return PackageId{hash.high64, hash.low64};
@@ -96,49 +95,70 @@ base::StatusOr<bool> package_needed(RayletSocket& raylet) {
   }
 }
 
-base::Status send_chunks(RayletSocket& raylet, const PackageId& package, int file, int64_t size) {
+}  // namespace
+
+base::StatusOr<ProgramFile> read_program(const std::string& path) {
+  ProgramFile program{.file = base::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC))};
+  struct stat facts {};
+  if (!program.file || ::fstat(program.file.get(), &facts) != 0)
+    return base::failed(absl::StatusCode::kInvalidArgument,
+                        base::cat("cannot open the program ", path, ": ", ::strerror(errno)));
+  char magic[4] = {};
+  const bool elf = S_ISREG(facts.st_mode) && ::pread(program.file.get(), magic, sizeof magic, 0) == sizeof magic &&
+                   std::memcmp(magic,
+                               "\x7f"
+                               "ELF",
+                               sizeof magic) == 0;
+  if (!elf || (facts.st_mode & 0111) == 0)
+    return base::failed(absl::StatusCode::kInvalidArgument, base::cat(path, " is no executable program"),
+                        "name a C++ program that was built with Rayo and calls rayo::init");
+  program.size_bytes = facts.st_size;
+  RAYO_ASSIGN_OR_RETURN(program.package, hash_file(program.file.get(), facts.st_size, path));
+  return program;
+}
+
+base::Status in_chunks(const ProgramFile& program, const std::function<void(proto::ToRaylet&)>& send) {
   std::string buffer;
-  for (int64_t at = 0; at < size;) {
-    buffer.resize(static_cast<size_t>(std::min(size - at, kPackageChunk)));
-    const ssize_t got = ::pread(file, buffer.data(), buffer.size(), at);
-    if (got <= 0) return base::failed_errno(errno, "cannot read this program's file");
+  for (int64_t at = 0; at < program.size_bytes;) {
+    buffer.resize(static_cast<size_t>(std::min(program.size_bytes - at, kPackageChunk)));
+    const ssize_t got = ::pread(program.file.get(), buffer.data(), buffer.size(), at);
+    if (got <= 0) return base::failed_errno(errno, "cannot read a program's file");
     proto::ToRaylet message;
     proto::PackageChunk& chunk = *message.mutable_package_chunk();
-    set_id(chunk.mutable_package(), package);
+    set_id(chunk.mutable_package(), program.package);
     chunk.set_offset(at);
     chunk.set_data(buffer.data(), static_cast<size_t>(got));
     at += got;
-    chunk.set_last(at == size);
-    RAYO_RETURN_IF_ERROR(raylet.send(at == size ? 3 : 0, message));
+    chunk.set_last(at == program.size_bytes);
+    send(message);
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
 base::StatusOr<PackageId> offer_program(RayletSocket& raylet) {
-  base::Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  struct stat facts {};
-  if (!file || ::fstat(file.get(), &facts) != 0) return base::failed_errno(errno, "cannot open this program's file");
-  RAYO_ASSIGN_OR_RETURN(const PackageId package, hash_file(file.get(), facts.st_size));
+  RAYO_ASSIGN_OR_RETURN(const ProgramFile program, read_program("/proc/self/exe"));
   proto::ToRaylet message;
   proto::OfferPackage& offer = *message.mutable_offer_package();
-  set_id(offer.mutable_package(), package);
-  offer.set_size_bytes(facts.st_size);
+  set_id(offer.mutable_package(), program.package);
+  offer.set_size_bytes(program.size_bytes);
   RAYO_RETURN_IF_ERROR(raylet.send(2, message));
   RAYO_ASSIGN_OR_RETURN(bool needed, package_needed(raylet));
-  if (!needed) return package;
+  if (!needed) return program.package;
   if (raylet.remote()) {
-    RAYO_RETURN_IF_ERROR(send_chunks(raylet, package, file.get(), facts.st_size));
+    base::Status sent;
+    RAYO_RETURN_IF_ERROR(in_chunks(program, [&](proto::ToRaylet& chunk) {
+      if (sent.ok()) sent = raylet.send(chunk.package_chunk().last() ? 3 : 0, chunk);
+    }));
+    RAYO_RETURN_IF_ERROR(sent);
   } else {
     offer.set_with_file(true);
-    const int fd = file.get();
+    const int fd = program.file.get();
     RAYO_RETURN_IF_ERROR(raylet.send(3, message, {&fd, 1}));
   }
   RAYO_ASSIGN_OR_RETURN(needed, package_needed(raylet));
   if (needed)
     return base::failed(absl::StatusCode::kUnavailable, "the raylet did not take this program", "see the raylet's log");
-  return package;
+  return program.package;
 }
 
 }  // namespace rayo::worker

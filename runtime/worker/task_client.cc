@@ -28,6 +28,7 @@ std::string_view name_of(const OutgoingCall* call, uint64_t function) {
 struct TaskClient::Shape {
   uint64_t number = 0;
   TaskOptions options;
+  JobId program;
   proto::Demand demand;
   std::string name;  // of the last task
   TaskPace pace;
@@ -146,21 +147,26 @@ size_t TaskClient::backlog() const {
   return sum;
 }
 
-TaskClient::Shape& TaskClient::shape_of(const TaskOptions& options) {
-  if (last_ && same_demand(last_->options, options)) return *last_;
+TaskClient::Shape& TaskClient::shape_of(const TaskOptions& options, const JobId& program) {
+  const auto is_it = [&](const Shape& shape) {
+    return shape.program == program && same_demand(shape.options, options);
+  };
+  if (last_ && is_it(*last_)) return *last_;
   for (auto& shape : shapes_)
-    if (same_demand(shape->options, options)) return *(last_ = shape.get());
+    if (is_it(*shape)) return *(last_ = shape.get());
   auto shape = std::make_unique<Shape>();
   shape->number = next_shape_++;
   shape->options = options;
+  shape->program = program;
   shape->demand = demand_of(options);
   shapes_.push_back(std::move(shape));
   return *(last_ = shapes_.back().get());
 }
 
-bool TaskClient::submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call) {
+bool TaskClient::submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call,
+                        const JobId& program) {
   at_once_ = false;
-  Shape& shape = shape_of(options);
+  Shape& shape = shape_of(options, program);
   if (shape.name != name) shape.name = name;
   call->result.call = true;
   call->retries = options.max_retries;
@@ -287,6 +293,7 @@ void TaskClient::request(Shape& shape) {
   request.set_count(static_cast<int32_t>(backlog));
   request.set_depth(depth_);
   request.set_what(shape.name);
+  if (shape.program) set_id(request.mutable_job(), shape.program);
   shape.requested = backlog;
   at_once_ = true;
   wire_.request_leases(request);

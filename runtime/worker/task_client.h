@@ -32,8 +32,10 @@ class TaskClient {
   TaskClient(ObjectTable& table, CallWire& wire);
   ~TaskClient();
 
-  // True: what this sends is to leave at once; else it may leave together with what follows soon.
-  bool submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call);
+  // True: what this sends is to leave at once; else it may leave together with what follows soon. `program`: the job in
+  // whose workers it runs; nil: this process's.
+  bool submit(const TaskOptions& options, std::string_view name, std::unique_ptr<OutgoingCall> call,
+              const JobId& program = {});
   // A task that has not been sent never will be; null where there is none with that result.
   std::unique_ptr<OutgoingCall> withdraw(const ObjectSlot& result);
   // The reply to a task that was given up: its worker is free again.
@@ -52,7 +54,7 @@ class TaskClient {
   class Worker;
   struct Shape;
 
-  Shape& shape_of(const TaskOptions& options);
+  Shape& shape_of(const TaskOptions& options, const JobId& program);
   void enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call);
   void unblock(Shape& shape, OutgoingCall* call);
   void dispatch(Shape& shape);

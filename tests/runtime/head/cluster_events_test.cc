@@ -422,6 +422,34 @@ TEST_F(ClusterEvents, AJobIsEndedByTheNodeOfItsDriverAlone) {
   EXPECT_TRUE(state.jobs.ended(kJob));
 }
 
+// A C++ program that a Python script opened: on whatever node that was, it is the script's driver's and ends with it.
+TEST_F(ClusterEvents, AnotherProgramsJobHasTheDriverOfItsParentAndEndsWithIt) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  const JobId program = rpc::job_of_program(kJob, PackageId{3, 4});
+  proto::NodeUp opened;
+  rpc::to_proto(program, opened.mutable_job()->mutable_job());
+  rpc::to_proto(kJob, opened.mutable_job()->mutable_parent());
+  nodes.message(id(2), opened, out);
+  EXPECT_EQ(state.jobs.find(program), nullptr) << "nobody knows its parent";
+  start_job(1);
+  nodes.message(id(2), opened, out);
+  nodes.message(id(1), opened, out);  // asked twice
+  ASSERT_NE(state.jobs.find(program), nullptr);
+  EXPECT_EQ(rpc::from_proto<NodeId>(state.jobs.find(program)->node()), id(1));
+
+  EXPECT_EQ(actors.create(id(2), to_create({1, 1}, program), out).outcome, ActorDirectory::Creation::kNew);
+  actors.admit({1, 1}, out);
+  proto::NodeUp ended;
+  rpc::to_proto(kJob, ended.mutable_job()->mutable_job());
+  ended.mutable_job()->set_ended(true);
+  nodes.message(id(1), ended, out);
+  EXPECT_TRUE(state.jobs.ended(program));
+  EXPECT_EQ(state_of({1, 1}), proto::DEAD);
+  nodes.message(id(2), opened, out);
+  EXPECT_TRUE(state.jobs.ended(program)) << "late news begin nothing";
+}
+
 TEST_F(ClusterEvents, LeasesAreGrantedByTheNodeThatHasRoom) {
   attach(1, {{"cpu", Amount::of(1)}});
   attach(2, {{"cpu", Amount::of(6)}});

@@ -73,6 +73,7 @@ struct CancelOptions {
 struct ActorRecord {
   ActorId id;
   std::string class_name;
+  uint64_t constructor = 0;  // kPythonConstructor (by_name.h): it is written in Python
 };
 
 // Called with the value once it is there; what it throws goes on to the caller of get.
@@ -176,12 +177,17 @@ class Backend {
 
   // Invalid where no such actor lives.
   virtual ActorRecord find_actor(std::string_view name, std::string_view name_space) = 0;
+  // Of one whose handle came without them; it is not counted again.
+  virtual ActorRecord look_up(const ActorId& actor) = 0;
   virtual void kill_actor(const ActorId& actor) = 0;
 
   // Small values of this job by key, kept by the cluster until the job ends: the functions and classes of a language
   // whose programs are not shipped as executables. store throws Invalid for one over 1 MiB; storing again changes nothing.
   virtual void store(std::string_view key, Bytes value) = 0;
   virtual std::optional<std::string> load(std::string_view key) = 0;
+  // Another program, an executable on this machine, whose functions and classes this job wants to call by name: answers
+  // what CallRequest::program takes. Its workers run it as a driver's run the driver's program; with the job it ends.
+  virtual JobId open_program(const std::string& path) = 0;
   virtual MadeStream make_stream(const StreamOptions& options) = 0;
   // A stream that arrived inside a value.
   virtual std::unique_ptr<StreamReading> open_stream(const StreamAddress& address) = 0;
