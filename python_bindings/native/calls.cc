@@ -10,6 +10,7 @@
 
 #include "python_bindings/native/errors.h"
 #include "python_bindings/native/functions.h"
+#include "python_bindings/native/portable.h"
 
 namespace rayo::python {
 
@@ -24,13 +25,16 @@ ActorCall::~ActorCall() {
 }
 
 py::tuple ActorCall::arguments() {
-  CallContents contents = read_arguments(call_);
+  CallContents contents = call_.portable ? read_named(call_) : read_arguments(call_);
   return py::make_tuple(contents.args, contents.kwargs);
 }
 
 void ActorCall::answer(py::handle result) {
   Encoder out;
-  encode_value(out, result);
+  if (call_.portable)
+    encode_portable(out, result, "what " + name_ + " answered");
+  else
+    encode_value(out, result);
   py::gil_scoped_release release;
   internal::finish_result(call_, out);
   finish(nullptr);

@@ -12,14 +12,15 @@
 
 #include "python_bindings/native/calls.h"
 #include "python_bindings/native/errors.h"
+#include "python_bindings/native/portable.h"
 
 namespace rayo::python {
 namespace {
 
 using internal::Invocation;
 
-// An actor: the user's object, and where its calls go if several run at a time. Its address is Invocation::self.
-struct Actor {
+// An actor of this process: the user's object, and where its calls go if several run at a time. Its address is Invocation::self.
+struct HostedActor {
   py::object object;
   CallQueues queues;
 };
@@ -43,15 +44,9 @@ py::object& worker_module() {
 }
 
 std::string_view name_in(const Invocation& call) {
-  Decoder in(call.arguments, "the arguments of a call from Python");
+  Decoder in(call.arguments, "the arguments of a call");
   if (in.array() < 2) in.mismatch("a call from Python");
   return in.text();
-}
-
-void answer(Invocation& call, const py::object& result) {
-  Encoder out;
-  encode_value(out, result);
-  internal::finish_result(call, out);
 }
 
 // Runs with the GIL; what Python raises becomes a TaskError that carries it.
@@ -89,7 +84,7 @@ void run_task(Invocation& call, bool items) {
     const std::string name = end == std::string::npos ? what : contents.name.substr(end + 1);
     if (call.open) call.open->call_it(noted_name(name));
     const auto run = [&] { return worker_module().attr("run")(function, name, contents.args, contents.kwargs); };
-    items ? make_items(call, what, run) : answer(call, run());
+    items ? make_items(call, what, run) : write_answer(call, run(), what);
   });
 }
 
@@ -99,7 +94,7 @@ void run_constructor(Invocation& call) {
     CallContents contents = read_arguments(call);
     // (the object, its queues by method)
     const py::tuple made = worker_module().attr("construct")(contents.name, contents.args, contents.kwargs);
-    call.constructed = new Actor{made[0], made[1].cast<CallQueues>()};
+    call.constructed = new HostedActor{made[0], made[1].cast<CallQueues>()};
   });
 }
 
@@ -114,7 +109,7 @@ void hand_over(Invocation& call, const CallQueues& queues, bool items) {
 }
 
 void run_method(Invocation& call, bool items) {
-  Actor& actor = *static_cast<Actor*>(call.self);
+  HostedActor& actor = *static_cast<HostedActor*>(call.self);
   if (call.open) call.open->call_it(noted_name(name_in(call)));
   if (!actor.queues.empty()) return hand_over(call, actor.queues, items);
   py::gil_scoped_acquire gil;
@@ -127,13 +122,30 @@ void run_method(Invocation& call, bool items) {
     const auto run = [&] {
       return worker_module().attr("run_method")(self, contents.name, contents.args, contents.kwargs);
     };
-    items ? make_items(call, what, run) : answer(call, run());
+    items ? make_items(call, what, run) : write_answer(call, run(), what);
+  });
+}
+
+// For a caller of another language.
+void run_named_method(Invocation& call) {
+  call.portable = true;
+  HostedActor& actor = *static_cast<HostedActor*>(call.self);
+  if (call.open) call.open->call_it(noted_name(name_in(call)));
+  if (!actor.queues.empty()) return hand_over(call, actor.queues, false);
+  py::gil_scoped_acquire gil;
+  const Running running(call);
+  std::string what = "a method";
+  guarded(what, [&] {
+    CallContents contents = read_named(call);
+    what = worker_module().attr("name_of")(py::type::of(actor.object)).cast<std::string>() + "." + contents.name;
+    py::object result = worker_module().attr("run_method")(actor.object, contents.name, contents.args, contents.kwargs);
+    write_answer(call, result, what);
   });
 }
 
 void end_actor(void* self) {
   py::gil_scoped_acquire gil;
-  delete static_cast<Actor*>(self);
+  delete static_cast<HostedActor*>(self);
 }
 
 using internal::FunctionKind;
@@ -160,6 +172,11 @@ RegisteredFunction g_items_method{{.kind = FunctionKind::kMethod,
                                    .mangled = "rayo.python.items_method",
                                    .name = "a Python generator",
                                    .invoke = [](Invocation& call) { run_method(call, true); }}};
+RegisteredFunction g_named_method{{.kind = FunctionKind::kMethod,
+                                   .mangled = "rayo.named.method",
+                                   .name = "a Python method",
+                                   .invoke = run_named_method}};
+
 bool is_ref(py::handle value) { return py::isinstance<Ref>(value); }
 
 }  // namespace
@@ -191,6 +208,40 @@ const char* noted_name(std::string_view name) {
   if (found == names->end()) found = names->emplace(name).first;
   last = &*found;
   return last->c_str();
+}
+
+CallContents read_named(Invocation& call) {
+  Decoder in(call.arguments, "the arguments of a call by name");
+  in.array_of(2);
+  CallContents read;
+  read.name = in.text();
+  py::list args;
+  for (uint64_t left = in.array(); left > 0; --left) {
+    if (!in.take_tag(internal::kRefTag)) {
+      args.append(decode_value(in, py::none()));
+      continue;
+    }
+    Decoder value(internal::argument_value(in, call).bytes, "an argument");
+    args.append(decode_value(value, py::none()));
+  }
+  in.finish();
+  read.args = py::tuple(args);
+  return read;
+}
+
+void write_answer(Invocation& call, py::handle result, const std::string& what) {
+  Encoder out;
+  if (call.portable)
+    encode_portable(out, result, "what " + what + " answered");
+  else
+    encode_value(out, result);
+  internal::finish_result(call, out);
+}
+
+py::object noted(Ref made, const py::object& children) {
+  py::object ref = py::cast(std::move(made));
+  if (!children.is_none()) py::list(children).append(py::weakref(ref));
+  return ref;
 }
 
 CallContents read_arguments(Invocation& call) {

@@ -1,5 +1,6 @@
 // What a worker runs for Python callers: five functions of fixed names, which find the user's function or class in
-// rayo._worker. Arguments on the wire: an array of
+// rayo._worker; and one for callers of other languages, that calls a method by its name (<rayo/internal/by_name.h>) and
+// answers a portable value. Arguments of the five on the wire: an array of
 //
 //   text   of a task "KEY", of a constructor "KEY\nSETTINGS" (_concurrency.py), of a method its name or "NAME\nGROUP"
 //   value  the arguments: an array of plain values and refs, or one pickled (args, kwargs) that names refs by index
@@ -41,6 +42,14 @@ struct CallContents {
   py::dict kwargs;
 };
 CallContents read_arguments(internal::Invocation& call);
+// Of a call by name.
+CallContents read_named(internal::Invocation& call);
+// Appends the answer to a call; `what` ("Counter.add") made it.
+void write_answer(internal::Invocation& call, py::handle result, const std::string& what);
+
+// Notes what the running call has made among its children (a list of weak refs, or None) before Python code goes on: a
+// signal that cancels the call finds it there.
+py::object noted(Ref made, const py::object& children);
 
 // A function's or method's name as the cluster notes it (internal::CallRequest::name): the same text for the same name, as
 // long as the process. Any thread.

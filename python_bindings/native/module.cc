@@ -13,6 +13,7 @@
 #include "python_bindings/native/completions.h"
 #include "python_bindings/native/errors.h"
 #include "python_bindings/native/functions.h"
+#include "python_bindings/native/named.h"
 #include "python_bindings/native/options.h"
 #include "python_bindings/native/signals.h"
 #include "python_bindings/native/streams.h"
@@ -24,11 +25,6 @@ namespace {
 
 using internal::Backend;
 using std::chrono::nanoseconds;
-
-// A counted handle of an actor.
-struct Actor {
-  internal::CountedActor counted;
-};
 
 template <class Id>
 py::bytes bytes_of(const Id& id) {
@@ -78,14 +74,6 @@ py::list wait(const py::list& refs, size_t count, const py::object& timeout) {
   return flags;
 }
 
-// Notes what the running call has made among its children (a list of weak refs, or None) before Python code goes on: a
-// signal that cancels the call finds it there.
-py::object noted(Ref made, const py::object& children) {
-  py::object ref = py::cast(std::move(made));
-  if (!children.is_none()) py::list(children).append(py::weakref(ref));
-  return ref;
-}
-
 py::object call(const Actor& actor, std::string_view method, const py::tuple& args, const py::dict& kwargs, bool items,
                 const py::object& children) {
   Backend& backend = internal::backend();
@@ -128,6 +116,11 @@ Actor spawn(const std::string& key, const std::string& class_name, const py::tup
   return {internal::CountedActor(backend, backend.spawn(told, class_name, request))};
 }
 
+// (the actor, its class, whether that is of Python)
+py::tuple described(const Actor& actor, const internal::ActorRecord& record) {
+  return py::make_tuple(actor, record.class_name, record.constructor == internal::kPythonConstructor);
+}
+
 py::tuple find_actor(const std::string& name, const std::string& name_space) {
   Backend& backend = internal::backend();
   internal::ActorRecord record;
@@ -135,7 +128,18 @@ py::tuple find_actor(const std::string& name, const std::string& name_space) {
     py::gil_scoped_release release;
     record = backend.find_actor(name, name_space);
   }
-  return py::make_tuple(Actor{internal::CountedActor(backend, record.id)}, record.class_name);
+  return described(Actor{internal::CountedActor(backend, record.id)}, record);
+}
+
+// Of an actor whose handle came from another language.
+py::tuple look_up(const Actor& actor) {
+  Backend& backend = internal::backend();
+  internal::ActorRecord record;
+  {
+    py::gil_scoped_release release;
+    record = backend.look_up(actor.counted.id(backend));
+  }
+  return described(actor, record);
 }
 
 void cancel(const Ref& ref, bool force, bool recursive) {
@@ -229,6 +233,7 @@ void define_objects(py::module_& module) {
   module.def("ready", &ready);
   module.def("spawn", &spawn);
   module.def("find_actor", &find_actor);
+  module.def("look_up", &look_up);
   module.def("kill_actor", &kill_actor);
 }
 
@@ -287,6 +292,7 @@ PYBIND11_MODULE(_native, module) {
   });
   define_objects(module);
   define_calls(module);
+  define_named(module);
   define_session(module);
 }
 

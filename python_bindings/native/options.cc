@@ -122,6 +122,9 @@ ActorOptions actor_options(const py::dict& options) {
   setters["max_concurrency"] = [&](py::handle value) { told.max_concurrency = value.cast<int>(); };
   setters["max_call_retries"] = [&](py::handle value) { told.max_call_retries = value.cast<int>(); };
   setters["max_pending_calls"] = [&](py::handle value) { told.max_pending_calls = value.cast<int>(); };
+  setters["environment"] = [&](py::handle value) {
+    told.environment = value.cast<std::map<std::string, std::string>>();
+  };
   setters["detached"] = [&](py::handle value) {
     if (value.cast<bool>()) told.lifetime = Lifetime::kDetached;
   };

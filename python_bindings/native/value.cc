@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python_bindings/native/errors.h"
+#include "python_bindings/native/portable.h"
 
 namespace rayo::python {
 namespace {
@@ -150,6 +151,7 @@ py::object decode_plain(Decoder& in, const py::object& owner, int depth) {
       py::dict dict;
       for (uint64_t i = 0; i < pairs; ++i) {
         py::object key = decode_plain(in, owner, depth + 1);
+        if (py::isinstance<py::list>(key)) key = py::tuple(key);  // a pair or the like of C++
         dict[key] = decode_plain(in, owner, depth + 1);
       }
       return dict;
@@ -161,7 +163,8 @@ py::object decode_plain(Decoder& in, const py::object& owner, int depth) {
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
         throw py::error_already_set();
       }
-      in.mismatch("a value that Python knows");
+      if (in.take_tag(internal::kPortableTag)) return decode_plain(in, owner, depth);
+      return decode_tagged(in);
     default:
       break;
   }

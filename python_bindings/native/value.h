@@ -1,7 +1,7 @@
 // Values between Python and Rayo's wire.
 //
-// None, bool, int of 64 bits, float, str and bytes (exactly these types, not subclasses) are plain CBOR, which actors in
-// C++ read too. Everything else is CBOR tag kPickleTag over a byte string: a pickle of protocol 5 with its buffers out of
+// None, bool, int of 64 bits, float, str and bytes (exactly these types, not subclasses) are plain CBOR, which other
+// languages read too (and what these write is read here: portable.h). Everything else is CBOR tag kPickleTag over a byte string: a pickle of protocol 5 with its buffers out of
 // band, each aligned to 64 bytes from the start of the value, so that a NumPy array is a view over the arena.
 //
 // CBOR tag kErrorTag is a value that raises where it is read (errors.h).
@@ -14,6 +14,7 @@
 #include <chrono>
 #include <pybind11/pybind11.h>
 
+#include <rayo/actor.h>
 #include <rayo/codec.h>
 #include <rayo/internal/backend.h>
 #include <rayo/object.h>
@@ -31,6 +32,11 @@ std::chrono::nanoseconds span_of(const py::object& seconds);
 // A counted reference as Python holds it; ids are shown as hexadecimal digits.
 struct Ref {
   internal::CountedRef counted;
+};
+
+// A counted handle of an actor.
+struct Actor {
+  internal::CountedActor counted;
 };
 
 // Appends `value`. Refs and actor handles inside it are noted in `out`. Throws what pickling throws.

@@ -20,7 +20,8 @@
 
 A task is a function called with .remote(), an actor a class made with .remote(); both answer at once, with an ObjectRef
 (or an ActorHandle). get() waits for the value and raises what was raised there. Options are given to the decorator,
-@ray.remote(num_cpus=2), or to one use, half.options(num_cpus=2).remote(4).
+@ray.remote(num_cpus=2), or to one use, half.options(num_cpus=2).remote(4). ray.cpp("./counter").Counter.remote() is an
+actor that is written in C++.
 
 Errors are in rayo.exceptions. docs/python.md lists what differs from Ray.
 """
@@ -37,6 +38,7 @@ from rayo._cluster import (
     nodes,
     shutdown,
 )
+from rayo._cpp import cpp
 from rayo._objects import ObjectRef, ObjectRefGenerator, cancel, get, put, wait
 from rayo._remote import RemoteFunction, remote
 from rayo._timeline import timeline
@@ -52,6 +54,7 @@ __all__ = [
     "available_resources",
     "cancel",
     "cluster_resources",
+    "cpp",
     "exceptions",
     "get",
     "get_actor",

@@ -96,10 +96,7 @@ class ActorClass:
         )
         if variables := own_environment(self._options.get("runtime_env"), "an actor"):
             self._settings = {**(self._settings or {}), "variables": variables}
-        lifetime = self._options.get("lifetime")
-        if lifetime not in (None, "non_detached", "detached"):
-            raise ValueError(f"lifetime {lifetime!r} is not known: 'detached', or None for as long as a handle and its program")
-        self._detached = self._native["detached"] = lifetime == "detached"
+        self._detached = self._native["detached"] = is_detached(self._options.get("lifetime"))
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
         self.__doc__ = cls.__doc__
@@ -132,6 +129,12 @@ class ActorClass:
         return (ActorClass, (self._class, self._options))
 
 
+def is_detached(lifetime):
+    if lifetime not in (None, "non_detached", "detached"):
+        raise ValueError(f"lifetime {lifetime!r} is not known: 'detached', or None for as long as a handle and its program")
+    return lifetime == "detached"
+
+
 def methods_of(cls):
     """{name: num_returns} of what a handle may call."""
     found = {}
@@ -142,6 +145,9 @@ def methods_of(cls):
             found[name] = getattr(function, "_rayo_num_returns", None) or checked_returns(None, function)
     return found
 
+
+# The language of an actor. UNKNOWN: its handle came from C++, and the cluster is asked when it is used.
+PYTHON, CPP, UNKNOWN = "Python", "C++", None
 
 # What every actor answers besides the methods of its class (_worker.py).
 _OWN_METHODS = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
@@ -159,10 +165,21 @@ class ActorMethod:
 
     def remote(self, *args, **kwargs):
         """Calls the method; calls of one process to one actor start in the order they were made."""
+        if self._handle._language == CPP:
+            return self._call_by_name(args, kwargs)
         items = self._num_returns == "streaming"
         ref = _native.call(self._handle._actor, self._name, args, kwargs, items, children_here())
         if items:
             return ObjectRefGenerator(ref, self._handle)
+        return ref if self._num_returns == 1 else split(ref, self._num_returns)
+
+    def _call_by_name(self, args, kwargs):
+        what = f"{self._handle._class_name}.{self._name}"
+        if kwargs:
+            raise TypeError(f"{what} is C++, where arguments have no names: pass {', '.join(kwargs)} by position")
+        if "\n" in self._name or self._num_returns == "streaming":
+            raise ValueError(f"{what.partition(chr(10))[0]} is C++: it has neither concurrency groups nor items for Python")
+        ref = _native.call_named(self._handle._actor, self._name, args, what, children_here())
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
 
     def options(self, **options):
@@ -182,19 +199,23 @@ class ActorHandle:
     """A counted handle of an actor; it may be an argument or stand inside a value. The actor ends after its last handle
     and its calls, at kill(), or with the program that made it; one of lifetime="detached" at kill() alone."""
 
-    def __init__(self, actor, class_name, methods):
+    def __init__(self, actor, class_name, methods, language=PYTHON):
         self._actor = actor
         self._class_name = class_name
         self._methods = methods
+        self._language = language
 
     def __getattr__(self, name):
-        if name in _OWN_METHODS:
+        if self.__dict__.get("_language", PYTHON) == UNKNOWN and not name.startswith("__"):
+            self._class_name, self._methods, self._language = _facts(*_native.look_up(self._actor))
+        if name in _OWN_METHODS and self._language == PYTHON:
             return ActorMethod(self, name, 1)
         if name.startswith("_") and name != "__call__" and name not in self.__dict__.get("_methods", ()):
             raise AttributeError(name)
         methods = self._methods
         if methods and name not in methods:
-            raise AttributeError(f"actor class {self._class_name!r} has no method {name!r}")
+            there = f": it has {', '.join(sorted(methods))}" if self._language == CPP else ""
+            raise AttributeError(f"actor class {self._class_name!r} has no method {name!r}{there}")
         return ActorMethod(self, name, methods.get(name, 1))
 
     @property
@@ -213,11 +234,24 @@ class ActorHandle:
     def __reduce__(self):
         binary = self._actor.binary()
         _serialization.noted("an ActorHandle").actors.append(binary)
-        return (_restore, (binary, self._class_name, self._methods))
+        return (_restore, (binary, self._class_name, self._methods, self._language))
 
 
-def _restore(binary, class_name, methods):
-    return ActorHandle(_native.Actor.adopt(binary), class_name, methods)
+def _restore(binary, class_name, methods, language):
+    return ActorHandle(_native.Actor.adopt(binary), class_name, methods, language)
+
+
+def _foreign(actor):
+    """The handle of an actor that came inside a value of another language; called by the native part."""
+    return ActorHandle(actor, "", {}, UNKNOWN)
+
+
+def _facts(actor, class_name, is_python):
+    """(class, methods, language) of an actor that somebody else made."""
+    if not is_python:
+        return class_name, {}, CPP
+    methods = _native.load(_METHODS + actor.hex())  # of this job's actors; None: all of them answer one value
+    return class_name, json.loads(methods) if methods else {}, PYTHON
 
 
 def current_handle(actor_id):
@@ -230,9 +264,8 @@ def current_handle(actor_id):
 def get_actor(name, namespace=None):
     """The living actor of that name; ValueError where there is none."""
     _require_session()
-    actor, class_name = _native.find_actor(name, namespace or "")
-    methods = _native.load(_METHODS + actor.hex())  # of this job's actors; None: all of them answer one value
-    return ActorHandle(actor, class_name, json.loads(methods) if methods else {})
+    actor, *known = _native.find_actor(name, namespace or "")
+    return ActorHandle(actor, *_facts(actor, *known))
 
 
 def kill(actor, *, no_restart=True):

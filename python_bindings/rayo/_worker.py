@@ -117,6 +117,11 @@ _OWN = {
 def call_method(actor, name, args, kwargs):
     if name in _OWN:
         return _OWN[name](actor, *args, **kwargs)
+    if not hasattr(actor, name):  # the caller did not see the class
+        from rayo import _actor
+
+        there = ", ".join(sorted(_actor.methods_of(type(actor)))) or "none"
+        raise AttributeError(f"{name_of(type(actor))!r} has no method {name!r}: it has {there}")
     return getattr(actor, name)(*args, **kwargs)
 
 

@@ -6,10 +6,11 @@ import inspect
 import pathlib
 
 import rayo
-from rayo import _cluster
+from rayo import _cluster, _cpp
 
 _STUBS = pathlib.Path(rayo.__file__).with_name("__init__.pyi")
-_CLASSES = {"ClientContext": _cluster.ClientContext, "RuntimeContext": _cluster.RuntimeContext}
+_CLASSES = {"ClientContext": _cluster.ClientContext, "RuntimeContext": _cluster.RuntimeContext, "CppProgram": _cpp.CppProgram,
+            "CppRemote": _cpp.CppRemote}
 
 
 def _public(names):
@@ -45,5 +46,5 @@ def test_the_stubs_have_the_names_that_are_there():
 def test_every_public_name_has_a_docstring_and_the_main_ones_an_example():
     for name in rayo.__all__:
         assert inspect.getdoc(getattr(rayo, name)), f"help(rayo.{name}) says nothing"
-    for name in ("init", "remote", "get", "put", "wait", "cancel", "method", "ObjectRef", "ObjectRefGenerator"):
+    for name in ("init", "remote", "get", "put", "wait", "cancel", "method", "cpp", "ObjectRef", "ObjectRefGenerator"):
         assert "ray." in inspect.getdoc(getattr(rayo, name)), f"help(rayo.{name}) shows no example"
