@@ -26,6 +26,10 @@ actor that is written in C++.
 Errors are in rayo.exceptions. docs/python.md lists what differs from Ray.
 """
 
+from rayo import _interpreter
+
+_interpreter.check()
+
 from rayo import exceptions
 from rayo._actor import ActorClass, ActorHandle, get_actor, kill, method
 from rayo._cluster import (

@@ -172,7 +172,7 @@ _BY_KIND = {
 }
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_OS_ERROR = ("errno", "strerror", "filename", "filename2")
+_SLOTS = ("errno", "strerror", "filename", "filename2", "name", "path")  # of OSError and ImportError
 _duals = {}
 
 
@@ -201,7 +201,7 @@ def _task_error(text, payload):
         try:
             error = dual.__new__(dual, *cause.args)
             error.__dict__.update(cause.__dict__)
-            for name in _OS_ERROR:  # which are in no __dict__
+            for name in _SLOTS:  # which are in no __dict__
                 if hasattr(cause, name):
                     setattr(error, name, getattr(cause, name))
         except Exception:
@@ -227,6 +227,8 @@ def _load_cause(payload):
 
 def _of(kind, text, next_step, remote_type, stack, payload, death):
     """The exception for an ErrorRecord; called by the native part."""
+    if death is not None and death["kind"] == "start_failed" and death["last_log_lines"]:  # why, in the interpreter's words
+        text = f"{text}, on node {death['node'][:8]}: {death['last_log_lines'][-1]}"
     if kind == 1:
         error = _task_error(text, payload)
         if not error.remote_traceback:
@@ -259,4 +261,18 @@ def _describe(error):
         payload = cloudpickle.dumps(error)
     except Exception:  # what does not pickle is told as text
         payload = b""
-    return type_name, str(error).split("\n", 1)[0], text, payload
+    line = str(error).split("\n", 1)[0]
+    if isinstance(error, ModuleNotFoundError):
+        line = f"{line} {_this_python()}"
+    return type_name, line, text, payload
+
+
+def _this_python():
+    """Where code of the user did not find what it has at home."""
+    import platform
+    import sys
+
+    from rayo import _native
+
+    node = _native.context()["node_id"][:8]
+    return f"(on {platform.node()}, node {node}, in {sys.executable}, Python {platform.python_version()})"

@@ -1,0 +1,114 @@
+"""Every Python that is installed here either runs Rayo or is told why not; and what a node's Python lacks is told with the node
+and the interpreter. If one fails, a user reads a bare "No module named" and does not know where, or of what."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_PACKAGE = _ROOT / "build" / "release" / "python"
+
+
+def _found():
+    """(path, version, ABI) of each python3.X on PATH and of pyenv's, once each."""
+    folders = [*map(pathlib.Path, os.environ["PATH"].split(os.pathsep)), *pathlib.Path("/root/.pyenv/versions").glob("*/bin")]
+    ask = "import os, sys, sysconfig; print(os.path.realpath(sys.executable), sys.version.split()[0], sysconfig.get_config_var('SOABI'))"
+    found = set()
+    for path in {path for folder in folders for path in folder.glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name)}:
+        asked = subprocess.run([path, "-c", ask], capture_output=True, text=True)
+        if asked.returncode == 0:  # a shim of pyenv may have nothing behind it
+            found.add(tuple(asked.stdout.split()))
+    return [pytest.param(*each, id=f"{each[1]}-{pathlib.Path(each[0]).parts[1]}") for each in sorted(found)]
+
+
+@pytest.mark.parametrize("python, version, abi", _found())
+def test_an_installed_python_runs_a_task_or_is_told_what_it_lacks(home, python, version, abi):
+    script = "import rayo; rayo.init(num_cpus=1); print(rayo.get(rayo.remote(lambda: 6 * 7).remote()))"
+    environment = {**os.environ, "PYTHONPATH": str(_PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+    if abi == sysconfig.get_config_var("SOABI") and done.returncode != 0 and "No module named 'cloudpickle'" in done.stderr:
+        pytest.skip(f"{python} has no cloudpickle")
+    if abi == sysconfig.get_config_var("SOABI"):
+        assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+        return
+    told = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and told.startswith("ImportError: "), done.stderr
+    assert f"Python {version.rpartition('.')[0]}" in told and str(python) in told, told
+    pytest.skip(f"the native part is built for {sysconfig.get_config_var('SOABI')}, and the user of {python} is told so")
+
+
+@pytest.fixture()
+def script(home, tmp_path):
+    """Runs a script in a process of its own, on a cluster of its own."""
+
+    def run(text):
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(text))
+        environment = {**os.environ, "PYTHONPATH": str(_PACKAGE)}
+        return subprocess.run([sys.executable, path], env=environment, text=True, capture_output=True, timeout=60, cwd=tmp_path)
+
+    return run
+
+
+def test_a_module_that_a_node_lacks_is_named_with_node_and_interpreter(script, tmp_path):
+    (tmp_path / "only_here.py").write_text("def triple(x):\n    return 3 * x\n")
+    done = script("""
+        import os
+        import socket
+        import sys
+        import rayo as ray
+        import only_here
+
+        ray.init(num_cpus=1)
+        os.remove("only_here.py")                       # as if the workers were on another machine
+
+        @ray.remote
+        def imports_inside():
+            import not_anywhere
+
+        @ray.remote
+        class Holder:
+            def hold(self, value):
+                return 1
+
+        @ray.remote
+        def takes(value):
+            return 1
+
+        calls = [ray.remote(only_here.triple).remote(1), imports_inside.remote(), Holder.remote().hold.remote(only_here.triple),
+                 takes.remote(only_here.triple)]
+        for call in calls:
+            try:
+                print(ray.get(call, timeout=30))
+            except ModuleNotFoundError as error:
+                text = str(error)
+                print(error.name, socket.gethostname() in text, sys.executable in text, ray.nodes()[0]["NodeID"][:8] in text)
+    """)
+    there = "True True True\n"
+    assert done.stdout == f"only_here {there}not_anywhere {there}only_here {there}only_here {there}", done.stdout + done.stderr
+
+
+def test_a_node_without_rayo_is_named_with_its_interpreter(script):
+    done = script("""
+        import os
+        import sys
+        import rayo as ray
+        from rayo import _cluster
+
+        os.environ["PYTHONPATH"] = ""
+        os.environ["RAYO_BIN"] = os.path.join(_cluster._HERE, "bin")
+        _cluster._HERE = "/nowhere/rayo"                # where the driver says that rayo lies: not so on the node
+        ray.init(num_cpus=1)
+        try:
+            ray.get(ray.remote(lambda: 1).remote(), timeout=30)
+        except ray.exceptions.RayError as error:
+            print(str(error).replace("\\n", " "), error.death["node"] == ray.nodes()[0]["NodeID"])
+    """)
+    assert "No module named 'rayo'" in done.stdout and sys.executable in done.stdout and "on node" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.endswith("True\n"), done.stdout + done.stderr
