@@ -359,7 +359,7 @@ def test_programs_run_on_other_nodes_and_leave_nothing_behind(cluster, tmp_path,
     with open(other, "ab") as file:
         file.write(b"\0")
     said = _run(cluster, tmp_path, _TWO_NODES.format(spelling=spelling), str(_BIN / "python_shop"), str(other))
-    assert said.endswith("done\n"), said
+    assert "done" in said.splitlines(), said  # among what its workers printed
     listed = subprocess.run([_BIN / "rayo", "list", "jobs", "--json"], env=cluster, check=True, capture_output=True, text=True)
     jobs = json.loads(listed.stdout)["jobs"]
     assert len(jobs) == 3 and {job["state"] for job in jobs} == {"ended"}, jobs
