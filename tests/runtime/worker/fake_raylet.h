@@ -2,6 +2,7 @@
 // one node, no resources. What the worker side does against it, it does against the real one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <fcntl.h>
@@ -406,11 +407,18 @@ class FakeRaylet {
     ProcessId worker;
     Connection* requester;
   };
+  // What is not granted at once stays wished for, as with a raylet: there are two workers for each requester.
   void leases(Connection* from, const proto::RequestLeases& request) {
-    int have = 0;
-    for (const Grant& grant : grants_) have += grant.requester == from;
-    for (; have < std::min(request.count(), 2); ++have)
-      grants_.push_back({base::random_id<LeaseId>(), request.shape(), start_worker(), from});
+    wishes_[{from, request.shape()}] = request.count();
+    grant_wishes();
+  }
+  void grant_wishes() {
+    for (auto& [whose, count] : wishes_) {
+      auto [requester, shape] = whose;
+      auto have = std::ranges::count(grants_, requester, &Grant::requester);
+      for (; have < 2 && count > 0; ++have, --count)
+        grants_.push_back({base::random_id<LeaseId>(), shape, start_worker(), requester});
+    }
   }
 
   void publish(Connection* from, const proto::PublishObject& value) {
@@ -433,6 +441,8 @@ class FakeRaylet {
     pids_.erase(process);
     if (ending_) return;
     std::erase_if(grants_, [&](const Grant& grant) { return grant.worker == process; });
+    std::erase_if(wishes_, [&](const auto& wish) { return wish.first.first->process == process; });
+    grant_wishes();
     proto::DeathRecord death;
     death.set_pid(pid);
     death.set_kind(WIFSIGNALED(status) ? proto::SIGNAL : proto::EXIT);
@@ -476,6 +486,7 @@ class FakeRaylet {
   std::set<ProcessId> killed_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Grant> grants_;
+  std::map<std::pair<Connection*, uint64_t>, int> wishes_;  // by requester and shape: leases not granted yet
   std::map<ObjectId, Object> objects_;
 };
 
