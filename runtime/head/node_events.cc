@@ -75,6 +75,7 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       ActorChanges changes;
       state_.actors.handles(from, up.actor_handles(), state_.now_us(), changes);
       placer_.settle(std::move(changes), out);
+      if (up.request() != 0) out.send(from).set_request(up.request());
       break;
     }
     case proto::NodeUp::kJob:

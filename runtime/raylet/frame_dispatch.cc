@@ -108,6 +108,11 @@ void objects_frame(ObjectService& objects, ProcessId from, const ReceivedFrame& 
   }
 }
 
+void hold_refs(Parts& parts, ProcessId from, uint64_t call_id, const proto::HoldRefs& refs) {
+  const bool answered_later = parts.requests.hold_actors(from, call_id, refs);
+  parts.objects.hold_refs(from, answered_later ? 0 : call_id, refs);
+}
+
 }  // namespace
 
 bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
@@ -138,8 +143,7 @@ bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
       parts.starter.fork_done(message.fork_done());
       return true;
     case proto::ToRaylet::kHoldRefs:
-      parts.requests.hold_actors(from, message.hold_refs());
-      parts.objects.hold_refs(from, frame.call_id, message.hold_refs());
+      hold_refs(parts, from, frame.call_id, message.hold_refs());
       return true;
     case proto::ToRaylet::kCreateActor:
     case proto::ToRaylet::kWatchActor:

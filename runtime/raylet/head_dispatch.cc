@@ -57,6 +57,8 @@ void HeadDispatch::message(proto::NodeDown message) {
       return parts_.output.from_head(message.log_lines());
     case proto::NodeDown::kNotice:
       return parts_.output.notice(message.notice());
+    case proto::NodeDown::MESSAGE_NOT_SET:
+      return parts_.requests.on_mark(message.request());
     default:
       base::log().warn("a message of the head of a kind that is not expected ({})",
                        static_cast<int>(message.message_case()));

@@ -9,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kAwayPoll = 200ms;
+constexpr base::Duration kLookAgain = 100ms;  // whether the head, which is away, is given up
 constexpr base::Duration kHeadLimit = 30s;  // for a head that is there and slow; HeadLink tells of one that is away
 
 proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const proto::ToRaylet& message) {
@@ -254,13 +255,36 @@ void HeadRequests::reply(ProcessId to, const Question& question, const base::Sta
   processes_.send(to, question.call_id, message);
 }
 
-void HeadRequests::hold_actors(ProcessId from, const proto::HoldRefs& request) {
+bool HeadRequests::hold_actors(ProcessId from, uint64_t call_id, const proto::HoldRefs& request) {
   proto::NodeUp up;
   for (const auto& actor : request.actors_held())
     if (cache_.hold(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_held() = actor;
   for (const auto& actor : request.actors_dropped())
     if (cache_.drop(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_dropped() = actor;
+  if (up.actor_handles().held_size() != 0) marks_.told();
+  const bool confirmed = call_id != 0 && request.actors_held_size() != 0;
+  const HoldMarks::Mark mark = confirmed ? marks_.ask() : HoldMarks::Mark();
+  if (mark.fresh) {
+    up.mutable_actor_handles();
+    up.set_request(mark.number);
+  }
   if (up.has_actor_handles()) head_.send(std::move(up));
+  if (marks_.known(mark.number)) return false;
+  tasks_.spawn("confirm handles", [this, from, call_id, number = mark.number] { confirm(from, call_id, number); });
+  return true;
+}
+
+// Calls go on without a head that is given up; when it is back it is told of all handles.
+void HeadRequests::confirm(ProcessId to, uint64_t call_id, uint64_t mark) {
+  while (!marks_.known(mark) && !head_.given_up() && !base::fiber_cancelled()) heard_.wait(loop_.deadline(kLookAgain));
+  proto::ToWorker done;
+  done.mutable_done();
+  processes_.send(to, call_id, done);
+}
+
+void HeadRequests::on_mark(uint64_t number) {
+  marks_.heard(number);
+  heard_.notify_all();
 }
 
 void HeadRequests::process_gone(ProcessId process) {
@@ -285,8 +309,10 @@ void HeadRequests::learn(const proto::ActorInfo& info, ActorCache::Source source
 
 void HeadRequests::attached_again() {
   proto::NodeUp handles;
+  handles.mutable_actor_handles();
   for (ActorId actor : cache_.held()) *handles.mutable_actor_handles()->add_held() = rpc::to_proto(actor);
-  if (handles.has_actor_handles()) head_.send(std::move(handles));
+  handles.set_request(marks_.told_again());
+  head_.send(std::move(handles));
   for (ActorId actor : cache_.watched()) {
     tasks_.spawn("watch again", [this, actor] {
       proto::RelayRequest request;

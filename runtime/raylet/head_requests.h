@@ -12,6 +12,7 @@
 #include "runtime/base/loop/event.h"
 #include "runtime/raylet/actor_cache.h"
 #include "runtime/raylet/head_link.h"
+#include "runtime/raylet/hold_marks.h"
 #include "runtime/raylet/jobs.h"
 #include "runtime/raylet/local_starts.h"
 #include "runtime/raylet/processes.h"
@@ -25,7 +26,10 @@ class HeadRequests {
 
   // create_actor, watch_actor, unwatch_actor, find_actor, kill_actor, key_value, list_nodes.
   void ask(ProcessId from, uint64_t call_id, const proto::ToRaylet& message);
-  void hold_actors(ProcessId from, const proto::HoldRefs& request);
+  // True: it is answered from here, when the head knows of the handles. Until then nobody who held them before may let go.
+  bool hold_actors(ProcessId from, uint64_t call_id, const proto::HoldRefs& request);
+  // The head has read up to that mark.
+  void on_mark(uint64_t number);
   void process_gone(ProcessId process);
 
   // Starts an actor on this node, where it may begin before the head has heard of it; false: it may not.
@@ -72,6 +76,7 @@ class HeadRequests {
                                                     base::TimePoint deadline);
   void reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply);
   void tell_unwatched(ActorId actor);
+  void confirm(ProcessId to, uint64_t call_id, uint64_t mark);
 
   base::Loop& loop_;
   Processes& processes_;
@@ -79,6 +84,8 @@ class HeadRequests {
   HeadLink& head_;
   ActorCache cache_;
   LocalStarts starts_;
+  HoldMarks marks_;
+  base::WaitList heard_;  // a mark came back
   StartHere start_here_;
   EndHere end_here_;
   std::map<ProcessId, std::unique_ptr<Line>> lines_;

@@ -405,7 +405,8 @@ void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
 void CallHost::answer_now(Execution& execution) {
   const std::lock_guard hold(wires_.engine.baton());
   execution.answered = true;
-  reply_with_refs(execution, {}, rpc::kFlagMore);  // by then our raylet has told what is kept of the arguments
+  // By then our raylet has told what is kept of the arguments.
+  reply_with_refs(execution, {{}, keeps_unknown_actor(execution.call)}, rpc::kFlagMore);
   execution.output.clear();
   wires_.engine.flush();
 }
@@ -413,17 +414,16 @@ void CallHost::answer_now(Execution& execution) {
 void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& error) {
   IncomingCall& call = execution.call;
   Output& output = execution.output;
-  std::vector<ObjectId> still_held;
+  Kept kept;
   if (call.refs) {
     for (const internal::ObjectHandle& ref : call.refs->arguments)
       if (ref.slot) wires_.table.release(slot_of(ref));
     for (const ObjectId& id : call.refs->named)
-      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->held()) still_held.push_back(id);
-    const bool actors = !call.refs->actors.empty();
+      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->held()) kept.refs.push_back(id);
+    kept.actors = keeps_unknown_actor(call);
     call.refs.reset();
     // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
-    if (!error && (!still_held.empty() || (actors && wires_.references.dirty())))
-      return reply_with_refs(execution, still_held);
+    if (!error && (!kept.refs.empty() || kept.actors)) return reply_with_refs(execution, kept);
   }
   if (execution.answered) return reply_with_refs(execution, {});  // behind the answer, which waits for the raylet
   if (error) return reply_error(call, *error);
@@ -432,7 +432,7 @@ void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& err
   if (output.bytes.size() > kMaxResult)
     return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output.bytes.size(),
                                                                              " bytes; a reply holds ", kMaxResult)));
-  if (!output.refs.empty() || !output.actors.empty()) return reply_with_refs(execution, still_held);
+  if (!output.refs.empty() || !output.actors.empty()) return reply_with_refs(execution, kept);
   const Bytes part = output.bytes;
   wires_.send(call.peer, reply_header(call), {&part, 1});
 }
@@ -457,17 +457,25 @@ bool CallHost::reply_by_arena(const Execution& execution) {
   return true;
 }
 
-void CallHost::reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags) {
+bool CallHost::keeps_unknown_actor(const IncomingCall& call) const {
+  if (!call.refs || wires_.references.actors_known()) return false;
+  if (!call.refs->named.empty()) return true;  // one may have been inside a value
+  const std::vector<ActorId>& named = call.refs->actors;
+  return std::any_of(named.begin(), named.end(),
+                     [&](const ActorId& actor) { return wires_.references.actor_handles(actor) != 0; });
+}
+
+void CallHost::reply_with_refs(Execution& execution, const Kept& kept, uint16_t flags) {
   const IncomingCall& call = execution.call;
   Output& output = execution.output;
   rpc::FrameHeader header = reply_header(call);
-  std::vector<ObjectId> ids = still_held;
+  std::vector<ObjectId> ids = kept.refs;
   for (const internal::ObjectHandle& ref : output.refs) {
     wires_.references.share(slot_of(ref));
     ids.push_back(ref.id);
   }
   BodyWriter sections;
-  sections.refs(ids, static_cast<uint32_t>(still_held.size()));
+  sections.refs(ids, static_cast<uint32_t>(kept.refs.size()));
   sections.actors(output.actors);
   header.flags = static_cast<uint16_t>(sections.flags() | flags);
   std::vector<std::byte> body(sections.bytes().begin(), sections.bytes().end());
@@ -477,7 +485,8 @@ void CallHost::reply_with_refs(Execution& execution, const std::vector<ObjectId>
     given.refs = std::exchange(output.refs, {});
     given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output.actors, {}));
   }
-  wires_.references.flush_and_confirm([this, peer = call.peer, header, body = std::move(body)] {
+  const auto what = kept.actors ? References::Confirm::kActorsToo : References::Confirm::kObjects;
+  wires_.references.flush_and_confirm(what, [this, peer = call.peer, header, body = std::move(body)] {
     const Bytes part = body;
     wires_.send(peer, header, {&part, 1});
     wires_.engine.flush();

@@ -186,7 +186,12 @@ class CallHost {
   void reply(Execution& execution, const std::optional<ErrorRecord>& error);
   // A large result: seals it in the arena under the caller's id and says so. False: it has to travel in the reply.
   bool reply_by_arena(const Execution& execution);
-  void reply_with_refs(Execution& execution, const std::vector<ObjectId>& still_held, uint16_t flags = 0);
+  bool keeps_unknown_actor(const IncomingCall& call) const;
+  struct Kept {
+    std::vector<ObjectId> refs;
+    bool actors = false;  // of which the head is yet to know that we hold them
+  };
+  void reply_with_refs(Execution& execution, const Kept& kept, uint16_t flags = 0);
 
   const Wires wires_;
   // Node and process (short ids) of those who called, asked for once; the last one apart.

@@ -1,5 +1,7 @@
 #include "runtime/worker/references.h"
 
+#include <algorithm>
+
 #include "runtime/base/text.h"
 #include "runtime/worker/failure.h"
 
@@ -145,6 +147,7 @@ bool References::take_batch(proto::ToRaylet& message) {
   for (const ObjectId& id : dropped_) set_id(refs.add_dropped(), id);
   for (const ActorId& id : actors_held_) set_id(refs.add_actors_held(), id);
   for (const ActorId& id : actors_dropped_) set_id(refs.add_actors_dropped(), id);
+  if (!actors_held_.empty()) ++batches_told_;
   held_.clear();
   dropped_.clear();
   actors_held_.clear();
@@ -157,11 +160,18 @@ void References::flush() {
   if (take_batch(message)) raylet_.push(message);
 }
 
-void References::flush_and_confirm(std::function<void()> known) {
+// The raylet asks the head where the message names an actor, for all that were ever named.
+void References::flush_and_confirm(Confirm what, std::function<void()> known) {
   proto::ToRaylet message;
   take_batch(message);
-  message.mutable_hold_refs();
-  raylet_.request(message, [known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) { known(); });
+  proto::HoldRefs& refs = *message.mutable_hold_refs();
+  if (what == Confirm::kActorsToo && batches_known_ != batches_told_ && refs.actors_held().empty() && !actors_.empty())
+    set_id(refs.add_actors_held(), actors_.begin()->first);
+  const uint64_t batches = refs.actors_held().empty() ? batches_known_ : batches_told_;
+  raylet_.request(message, [this, batches, known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) {
+    batches_known_ = std::max(batches_known_, batches);
+    known();
+  });
 }
 
 }  // namespace rayo::worker

@@ -56,7 +56,13 @@ class References : public ObjectObserver {
   }
   void flush();
   // Flushes; `known` is called once the homes know of everything that was held up to here.
-  void flush_and_confirm(std::function<void()> known);
+  enum class Confirm {
+    kObjects,
+    kActorsToo,  // and the head of every handle: another process may let go of one that it gave us
+  };
+  void flush_and_confirm(Confirm what, std::function<void()> known);
+  // The head knows of all actors whose handles are here.
+  bool actors_known() const { return actors_held_.empty() && batches_known_ == batches_told_; }
 
  private:
   struct Publication : ReadyHook {
@@ -80,6 +86,8 @@ class References : public ObjectObserver {
   std::unordered_map<ActorId, uint32_t> actors_;
   std::unordered_set<ActorId> actors_held_;
   std::unordered_set<ActorId> actors_dropped_;
+  uint64_t batches_told_ = 0;  // that had first handles of actors in them
+  uint64_t batches_known_ = 0;
 };
 
 }  // namespace rayo::worker

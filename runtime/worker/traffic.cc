@@ -9,6 +9,8 @@
 
 namespace rayo::worker {
 
+using Confirm = References::Confirm;
+
 Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events)
     : clock_(clock),
       own_{base::short_id(identity.node), base::short_id(identity.process), 0},
@@ -77,7 +79,7 @@ StreamWires Traffic::stream_wires() {
           },
           .confirm =
               [this](std::function<void()> known) {
-                references_.flush_and_confirm([this, known = std::move(known)] {
+                references_.flush_and_confirm(Confirm::kActorsToo, [this, known = std::move(known)] {
                   known();
                   engine_.flush();
                 });
@@ -195,7 +197,8 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
   }
   if (!given) return;
   ++confirming_[peer];
-  references_.flush_and_confirm([this, peer, call_id = header.call_id] {
+  const auto what = view->actors.empty() ? Confirm::kObjects : Confirm::kActorsToo;
+  references_.flush_and_confirm(what, [this, peer, call_id = header.call_id] {
     if (auto confirmed = confirming_.find(peer); --confirmed->second == 0) confirming_.erase(confirmed);
     rpc::FrameHeader taken;
     taken.kind = rpc::FrameKind::kRefsTaken;

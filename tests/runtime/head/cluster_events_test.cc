@@ -153,6 +153,22 @@ TEST_F(ClusterEvents, TheDeathOfAProcessIsToldUnderTheNameOfWhoSaysSo) {
   EXPECT_EQ(rpc::from_proto<NodeId>(told[0].worker_died().death().node()), id(2));
 }
 
+TEST_F(ClusterEvents, AMarkBehindHandlesIsSentBackToWhoToldThem) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  out = {};
+  proto::NodeUp up;
+  rpc::to_proto(ActorId{5, 5}, up.mutable_actor_handles()->add_held());
+  nodes.message(id(2), up, out);
+  EXPECT_TRUE(out.sends.empty()) << "nobody has asked";
+  up.set_request(7);
+  nodes.message(id(2), up, out);
+  ASSERT_EQ(out.sends.size(), 1u);
+  EXPECT_EQ(out.sends[0].to, id(2));
+  EXPECT_EQ(out.sends[0].message.request(), 7u);
+  EXPECT_EQ(out.sends[0].message.message_case(), proto::NodeDown::MESSAGE_NOT_SET);
+}
+
 TEST_F(ClusterEvents, WhyAndTheEventsTellOfRestarts) {
   attach(1, {{"cpu", Amount::of(4)}});
   start_job(1);

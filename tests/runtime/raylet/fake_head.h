@@ -21,7 +21,7 @@ namespace rayo::raylet {
 
 class FakeHead {
  public:
-  explicit FakeHead(base::Loop& loop) : loop_(loop) { creations.set(); }
+  explicit FakeHead(base::Loop& loop) : loop_(loop) { creations.set(), marks.set(); }
   ~FakeHead() { close(); }
 
   base::Status start() {
@@ -83,6 +83,7 @@ class FakeHead {
   proto::Register registered;
   base::Event creations;  // answered once it is set
   bool refuse = false;    // all of them
+  base::Event marks;      // behind handles: sent back once it is set
 
  private:
   void join(base::Fd fd, const rpc::DataHeaderBytes& bytes) {
@@ -135,9 +136,18 @@ class FakeHead {
       auto message = stream.read();
       if (!message.ok() || !*message) return absl::OkStatus();
       if ((*message)->has_actor()) learn((*message)->actor());
+      const uint64_t mark = (*message)->has_actor_handles() ? (*message)->request() : 0;
       up.push_back(std::move(**message));
       news_.notify_all();
+      if (mark != 0) answer_mark(mark);
     }
+  }
+
+  void answer_mark(uint64_t number) {
+    if (!marks.is_set()) marks.wait();
+    proto::NodeDown down;
+    down.set_request(number);
+    send(down);
   }
 
   void learn(const proto::ActorInfo& info) {

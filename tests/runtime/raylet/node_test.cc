@@ -287,6 +287,32 @@ TEST_F(NodeTest, AHandleThatIsDroppedBeforeItsActorIsWrittenDownIsToldThen) {
   });
 }
 
+TEST_F(NodeTest, AHandleIsConfirmedWhenTheHeadKnowsOfIt) {
+  run([this] {
+    connect_driver();
+    head_->marks.reset();
+    const proto::Id actor = rpc::to_proto(ActorId{4, 4});
+    proto::ToRaylet refs;
+    *refs.mutable_hold_refs()->add_actors_held() = actor;
+    driver_->send(50, refs);
+    auto marked = head_->await([](const proto::NodeUp& up) { return up.has_actor_handles() && up.request() != 0; });
+    ASSERT_TRUE(marked);
+    EXPECT_EQ(marked->actor_handles().held_size(), 1);
+    proto::ToRaylet others;
+    others.mutable_hold_refs();
+    driver_->send(51, others);  // of objects alone
+    auto first = await([](const proto::ToWorker& message) { return message.has_done(); });
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->call_id, 51u) << "the head has not answered yet";
+    head_->marks.set();
+    auto second = await([](const proto::ToWorker& message) { return message.has_done(); });
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->call_id, 50u);
+    driver_->send(52, refs);  // what it knows is confirmed at once
+    EXPECT_TRUE(await([](const proto::ToWorker& message) { return message.has_done(); }));
+  });
+}
+
 TEST_F(NodeTest, AConstructorThatThrowsIsTold) {
   run([this] {
     connect_driver();
