@@ -223,7 +223,17 @@ void HeadRequests::tell_unwatched(ActorId actor) {
     rpc::to_proto(actor, request.mutable_unwatch_actor()->mutable_actor());
     // Where the head does not hear it, it forgets our watches when this node attaches again.
     (void)head_.relay(request, loop_.deadline(kHeadLimit));
+    // Who has begun to watch meanwhile may have been heard before this.
+    if (!cache_.watchers(actor).empty()) watch_again(actor);
   });
+}
+
+void HeadRequests::watch_again(ActorId actor) {
+  proto::RelayRequest request;
+  rpc::to_proto(processes_.node(), request.mutable_node());
+  rpc::to_proto(actor, request.mutable_watch_actor()->mutable_actor());
+  auto reply = head_.relay(request, loop_.deadline(kHeadLimit));
+  if (reply.ok() && reply->has_actor()) learn(reply->actor(), ActorCache::Source::kHead);
 }
 
 void HeadRequests::reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply) {
@@ -313,15 +323,7 @@ void HeadRequests::attached_again() {
   for (ActorId actor : cache_.held()) *handles.mutable_actor_handles()->add_held() = rpc::to_proto(actor);
   handles.set_request(marks_.told_again());
   head_.send(std::move(handles));
-  for (ActorId actor : cache_.watched()) {
-    tasks_.spawn("watch again", [this, actor] {
-      proto::RelayRequest request;
-      rpc::to_proto(processes_.node(), request.mutable_node());
-      rpc::to_proto(actor, request.mutable_watch_actor()->mutable_actor());
-      auto reply = head_.relay(request, loop_.deadline(kHeadLimit));
-      if (reply.ok() && reply->has_actor()) learn(reply->actor(), ActorCache::Source::kHead);
-    });
-  }
+  for (ActorId actor : cache_.watched()) tasks_.spawn("watch again", [this, actor] { watch_again(actor); });
 }
 
 }  // namespace rayo::raylet

@@ -76,6 +76,7 @@ class HeadRequests {
                                                     base::TimePoint deadline);
   void reply(ProcessId to, const Question& question, const base::StatusOr<proto::RelayReply>& reply);
   void tell_unwatched(ActorId actor);
+  void watch_again(ActorId actor);
   void confirm(ProcessId to, uint64_t call_id, uint64_t mark);
 
   base::Loop& loop_;
