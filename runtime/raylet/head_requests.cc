@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 constexpr base::Duration kAwayPoll = 200ms;
 constexpr base::Duration kLookAgain = 100ms;  // whether the head, which is away, is given up
-constexpr base::Duration kHeadLimit = 30s;  // for a head that is there and slow; HeadLink tells of one that is away
+constexpr base::Duration kHeadLimit = 30s;    // for a head that is there and slow; HeadLink tells of one that is away
 
 proto::RelayRequest relay_request(const LocalProcess& from, NodeId node, const proto::ToRaylet& message) {
   proto::RelayRequest request;

@@ -142,8 +142,7 @@ void handles(const rayo::NodeRecord& node) {
         std::printf("%s: %s\n", how, error.what());
       }
     };
-    lives("by a method", by_method,
-          [&] { return broker.call<&Broker::make>().get().call<&Counter::add>(1).get(); });
+    lives("by a method", by_method, [&] { return broker.call<&Broker::make>().get().call<&Counter::add>(1).get(); });
     lives("by a task", by_task,
           [&] { return rayo::remote<make_counter>({.node = node.id}).get().call<&Counter::add>(1).get(); });
     lives("by an argument", kept, [&] {
