@@ -127,12 +127,13 @@ void HeadRequests::create(ProcessId from, const Question& question) {
   cache_.watch(actor, from);
   const bool started = start_here(from, spec);
   auto asked = relay(from, question, started);
-  const bool later = started && is_away(asked.status()) && processes_.find(from);
-  if (later)
+  const LocalProcess* creator = processes_.find(from);
+  if (started && creator && is_away(asked.status())) {
+    create_later(actor, relay_request(*creator, processes_.node(), question.message));
     asked = living(actor);
-  else if (started)
+  } else if (started) {
     begun(actor, asked);
-  if (later) create_later(actor, relay_request(*processes_.find(from), processes_.node(), question.message));
+  }
   const bool created = is_created(asked, actor);
   if (created) {
     // What this node has told of it meanwhile may be newer than the answer, or older: it may be dead by now.
