@@ -1,5 +1,7 @@
 """ObjectRef, get, put, wait and cancel."""
 
+import types
+
 from rayo import _native, _serialization
 
 ObjectRef = _native.ObjectRef
@@ -56,6 +58,9 @@ ObjectRef.future = _future
 ObjectRef.as_future = _as_future
 ObjectRef.is_nil = lambda self: False
 ObjectRef.__await__ = _await
+ObjectRef.__copy__ = lambda self: self
+ObjectRef.__deepcopy__ = lambda self, _: self
+ObjectRef.__class_getitem__ = classmethod(types.GenericAlias)
 
 
 class ObjectRefGenerator:
@@ -72,6 +77,8 @@ class ObjectRefGenerator:
     `async for` works too. What the generator raises is raised by get() of the last ref. The generator goes on while its
     reader does other things, up to 1024 items ahead; it ends early when this object is dropped or cancelled.
     """
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, answer, actor=None):
         self._answer = answer
@@ -234,7 +241,8 @@ def put(value):
 def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
     """(ready, not ready): waits until `num_returns` of the refs have a value or an error, or `timeout` seconds are over.
 
-    Both lists keep the order of `ray_waitables`; `ready` has at most `num_returns`. Refs must be different.
+    Both lists keep the order of `ray_waitables`; `ready` has at most `num_returns`. Refs must be different. Of an empty list
+    both are empty. `fetch_local` is Ray's and changes nothing: a value is brought when it is read.
 
         ready, pending = ray.wait(refs, num_returns=2, timeout=1.0)
 
@@ -246,6 +254,10 @@ def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
     for ref in ray_waitables:
         if not isinstance(ref, ObjectRefGenerator):
             _check_ref(ref, "wait")
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout is {timeout}: it must be a number of seconds from 0, or None")
+    if not ray_waitables:
+        return [], []
     if len(set(ray_waitables)) != len(ray_waitables):
         raise ValueError("wait takes each ObjectRef once")
     if not 0 < num_returns <= len(ray_waitables):
@@ -292,8 +304,19 @@ def cancel(ray_waitable, *, force=False, recursive=True):
     _native.cancel(ray_waitable, force, recursive)
 
 
+_session = 0  # counts this process's sessions
+
+
+def _begun():
+    """A session has begun: what was stored for the one before is stored again when it is used."""
+    global _session
+    _session += 1
+
+
 def _require_session():
+    """The number of this process's session; one begins where there is none."""
     if not _native.is_initialized():
         from rayo._cluster import init
 
         init()
+    return _session

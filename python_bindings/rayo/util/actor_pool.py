@@ -84,7 +84,9 @@ class ActorPool:
         self.push(actor)
 
     def push(self, actor):
-        """Gives the pool one more idle actor."""
+        """Gives the pool one more idle actor; ValueError where it has it."""
+        if actor in self._idle or any(actor == busy for _, busy in self._busy.values()):
+            raise ValueError("Actor already belongs to current ActorPool")
         self._idle.append(actor)
         if self._waiting:
             self.submit(*self._waiting.pop(0))

@@ -80,6 +80,53 @@ class AsyncResult:
         return True
 
 
+class _Answers:
+    """What imap answers. An error is raised in the place of its answer, and the answers behind it are there still."""
+
+    def __init__(self, pool, function, iterable, chunksize, ordered):
+        pool._check_running()
+        if chunksize < 1:
+            raise ValueError(f"Chunksize must be 1+, not {chunksize}")
+        self._pool = pool
+        self._function = function
+        self._items = iter(iterable)
+        self._chunksize = chunksize
+        self._ordered = ordered
+        self._more = True
+        self._waiting = []
+        self._answers = collections.deque()
+        self._fill()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.next()
+
+    def next(self, timeout=None):
+        """The next answer; TimeoutError where it is not there in so many seconds."""
+        while not self._answers:
+            self._fill()
+            if not self._waiting:
+                raise StopIteration
+            ready, _ = rayo.wait(self._waiting[:1] if self._ordered else self._waiting, timeout=timeout)
+            if not ready:
+                raise TimeoutError
+            self._waiting.remove(ready[0])
+            self._answers.extend(rayo.get(ready[0]))
+        good, value = self._answers.popleft()
+        if not good:
+            raise value
+        return value
+
+    def _fill(self):
+        while self._more and len(self._waiting) < self._pool._ahead():
+            chunk = [((item,), {}) for item in itertools.islice(self._items, self._chunksize)]
+            self._more = len(chunk) == self._chunksize
+            if chunk:
+                self._waiting.append(self._pool._submit(self._function, chunk))
+
+
 class Pool:
     """Processes of the cluster that work through calls, each an actor.
 
@@ -110,10 +157,16 @@ class Pool:
     def _make(self):
         return rayo.remote(_Worker).options(**self._options).remote(*self._made)
 
-    def _submit(self, function, calls):
-        """A ref for the answers to these calls, by the process that has the least to do."""
+    def _check_running(self):
         if self._closed:
             raise ValueError("Pool not running")
+
+    def _ahead(self):
+        """Chunks that an iterator has under way."""
+        return 2 * len(self._actors)
+
+    def _submit(self, function, calls):
+        """A ref for the answers to these calls, by the process that has the least to do."""
         for pending in self._pending:
             while pending and rayo.wait([pending[0]], timeout=0)[0]:
                 pending.popleft()
@@ -127,6 +180,7 @@ class Pool:
         return ref
 
     def _chunks(self, function, iterable, chunksize, star=False):
+        self._check_running()
         calls = [(tuple(item) if star else (item,), {}) for item in iterable]
         size = chunksize or max(1, -(-len(calls) // (4 * len(self._actors))))
         return [self._submit(function, calls[i : i + size]) for i in range(0, len(calls), size)]
@@ -135,6 +189,7 @@ class Pool:
         return self.apply_async(func, args, kwargs).get()
 
     def apply_async(self, func, args=None, kwargs=None, callback=None, error_callback=None):
+        self._check_running()
         return AsyncResult([self._submit(func, [(tuple(args or ()), dict(kwargs or {}))])], True, callback, error_callback)
 
     def map(self, func, iterable, chunksize=None):
@@ -150,41 +205,12 @@ class Pool:
         return AsyncResult(self._chunks(func, iterable, None, True), False, callback, error_callback)
 
     def imap(self, func, iterable, chunksize=1):
-        """Answers in order; the iterable is read as the answers are taken, a few chunks a process ahead."""
-        waiting = collections.deque()
-        for ref in self._some_ahead(func, iterable, chunksize, waiting):
-            yield from self._values(ref)
+        """An iterator over the answers in order; `iterable` is read as they are taken, a few chunks a process ahead."""
+        return _Answers(self, func, iterable, chunksize, ordered=True)
 
     def imap_unordered(self, func, iterable, chunksize=1):
-        """Answers as they come."""
-        waiting = []
-        for ref in self._some_ahead(func, iterable, chunksize, waiting):
-            yield from self._values(ref)
-
-    def _some_ahead(self, func, iterable, chunksize, waiting):
-        items = iter(iterable)
-        more = True
-        while more or waiting:
-            while more and len(waiting) < 2 * len(self._actors):
-                chunk = [((item,), {}) for item in itertools.islice(items, chunksize)]
-                more = len(chunk) == chunksize
-                if chunk:
-                    waiting.append(self._submit(func, chunk))
-            if not waiting:
-                return
-            if isinstance(waiting, collections.deque):
-                yield waiting.popleft()
-            else:
-                ready, _ = rayo.wait(waiting)
-                waiting.remove(ready[0])
-                yield ready[0]
-
-    @staticmethod
-    def _values(ref):
-        for good, value in rayo.get(ref):
-            if not good:
-                raise value
-            yield value
+        """The same, as they come."""
+        return _Answers(self, func, iterable, chunksize, ordered=False)
 
     def close(self):
         """No more calls; those under way end."""
