@@ -1,21 +1,25 @@
 """Actors: classes made remote, their handles and methods."""
 
+import functools
 import inspect
 import json
+import types
 
 from rayo import _concurrency, _native, _serialization
-from rayo._objects import _require_session
-from rayo._objects import ObjectRefGenerator
+from rayo._objects import ObjectRefGenerator, _require_session
 from rayo._remote import (
     Exported,
     check_counts,
     checked_returns,
     children_here,
+    makes_items,
     native_options,
     own_environment,
     split,
     strategy_options,
+    types_to_retry,
 )
+from rayo._signature import Signature
 
 # Options of an actor: Ray's name -> ours; None: accepted and without effect here.
 _ACTOR_OPTIONS = {
@@ -59,8 +63,11 @@ def method(*args, **kwargs):
             @ray.method(num_returns=2)
             def halves(self): ...
 
-            @ray.method(concurrency_group="io")
+            @ray.method(concurrency_group="io", retry_exceptions=[OSError], max_task_retries=3)
             def fetch(self, key): ...
+
+    `retry_exceptions` (True, or types of errors): the method runs again after them, as often as its `max_task_retries` or
+    the actor's says.
     """
     if args:
         raise TypeError("method takes options by name: @ray.method(num_returns=2)")
@@ -70,6 +77,10 @@ def method(*args, **kwargs):
         function._rayo_num_returns = checked_returns(kwargs.get("num_returns"), function)
         if (group := kwargs.get("concurrency_group")) is not None:
             function._rayo_concurrency_group = group
+        if types := types_to_retry(kwargs.get("retry_exceptions")):
+            if makes_items(function):
+                raise ValueError("retry_exceptions: the items of a generator are not made again")
+            function._rayo_again = (kwargs.get("max_task_retries"), types)
         return function
 
     return mark
@@ -96,6 +107,10 @@ class ActorClass:
         )
         if variables := own_environment(self._options.get("runtime_env"), "an actor"):
             self._settings = {**(self._settings or {}), "variables": variables}
+        if any(hasattr(inspect.getattr_static(cls, name), "_rayo_again") for name in dir(cls)):
+            self._settings = {**(self._settings or {}), "retries": self._options.get("max_task_retries") or 0}
+        if self._options.get("name") == "":
+            raise ValueError("name is empty: leave it out for an actor without a name")
         self._detached = self._native["detached"] = is_detached(self._options.get("lifetime"))
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
@@ -108,18 +123,22 @@ class ActorClass:
 
     def remote(self, *args, **kwargs):
         """Makes an actor; the arguments are the constructor's."""
-        _require_session()
+        session = _require_session()
+        signatures = _signatures_of(self._class)
+        signatures["__init__"].check(args, kwargs)
         if self._detached:  # it outlives its job, and the classes stored for that: it brings its own
             key, args = _serialization.CARRIED, (self._exported.pickle(), *args)
         else:
-            key = self._exported.key()
+            key, args = self._exported.key(session), self._exported.with_names(args)
         if self._settings is not None:
             key = f"{key}\n{json.dumps(self._settings)}"
         actor = _native.spawn(key, self._class.__name__, args, kwargs, self._native)
         methods = methods_of(self._class)
         if self._options.get("name") and any(returns != 1 for returns in methods.values()):
             _native.store(_METHODS + actor.hex(), json.dumps(methods).encode())
-        return ActorHandle(actor, self._class.__name__, methods)
+        handle = ActorHandle(actor, self._class.__name__, methods)
+        handle._signatures = signatures
+        return handle
 
     def options(self, **actor_options):
         """The same class with other options: Counter.options(name="hits").remote()."""
@@ -127,6 +146,16 @@ class ActorClass:
 
     def __reduce__(self):
         return (ActorClass, (self._class, self._options))
+
+
+@functools.lru_cache(maxsize=1000)
+def _signatures_of(cls):
+    """{method: Signature} of the constructor and what a handle may call."""
+    found = {"__init__": Signature(cls) if cls.__init__ is object.__init__ else Signature(cls.__init__, bound=True)}
+    for name in methods_of(cls):
+        static = isinstance(inspect.getattr_static(cls, name), (staticmethod, classmethod))
+        found[name] = Signature(getattr(cls, name), bound=not static)
+    return found
 
 
 def is_detached(lifetime):
@@ -167,6 +196,10 @@ class ActorMethod:
         """Calls the method; calls of one process to one actor start in the order they were made."""
         if self._handle._language == CPP:
             return self._call_by_name(args, kwargs)
+        if (signatures := self._handle._signatures) is not None:
+            signature = signatures.get(self._name) or signatures.get(self._name.partition("\n")[0])
+            if signature is not None:
+                signature.check(args, kwargs)
         items = self._num_returns == "streaming"
         ref = _native.call(self._handle._actor, self._name, args, kwargs, items, children_here())
         if items:
@@ -185,6 +218,8 @@ class ActorMethod:
     def options(self, **options):
         """The same method with other options: actor.fetch.options(concurrency_group="io").remote(key)."""
         native_options(options, _METHOD_OPTIONS, "a method")
+        if options.get("retry_exceptions"):
+            raise ValueError("retry_exceptions of a method stands where it is written: @ray.method(retry_exceptions=...)")
         returns = options.get("num_returns")
         name = self._name
         if (group := options.get("concurrency_group")) is not None:
@@ -195,15 +230,28 @@ class ActorMethod:
         raise TypeError(f"{self._name} is an actor's method: call it with .{self._name}.remote(...)")
 
 
+class ActorID(str):
+    """An actor's id as text, which hex() is too."""
+
+    def hex(self):
+        return str(self)
+
+    def binary(self):
+        return bytes.fromhex(self)
+
+
 class ActorHandle:
     """A counted handle of an actor; it may be an argument or stand inside a value. The actor ends after its last handle
     and its calls, at kill(), or with the program that made it; one of lifetime="detached" at kill() alone."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, actor, class_name, methods, language=PYTHON):
         self._actor = actor
         self._class_name = class_name
         self._methods = methods
         self._language = language
+        self._signatures = None  # {method: Signature} where the class is known
 
     def __getattr__(self, name):
         if self.__dict__.get("_language", PYTHON) == UNKNOWN and not name.startswith("__"):
@@ -220,7 +268,13 @@ class ActorHandle:
 
     @property
     def _actor_id(self):
-        return self._actor.hex()
+        return ActorID(self._actor.hex())
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, _):
+        return self
 
     def __repr__(self):
         return f"Actor({self._class_name}, {self._actor.hex()})"
@@ -233,7 +287,9 @@ class ActorHandle:
 
     def __reduce__(self):
         binary = self._actor.binary()
-        _serialization.noted("an ActorHandle").actors.append(binary)
+        notes = _serialization.noted("an ActorHandle")
+        notes.actors.append(binary)
+        notes.handles.append(self)
         return (_restore, (binary, self._class_name, self._methods, self._language))
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-from rayo import _native
+from rayo import _native, _objects, exceptions
 
 # Pickled code is for one minor version.
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -64,7 +64,7 @@ def init(
     **kwargs,
 ):
     """Joins a cluster: `address` (HOST:PORT) or RAYO_ADDRESS; else the one that runs on this machine; else one of this
-    program's own is started ("local" asks for that), and ends with it.
+    program's own is started ("local" asks for that), and ends with it. A ConnectionError where no cluster answers.
 
     num_cpus, num_gpus, resources, labels and object_store_memory (bytes) are those of a cluster of this program's own; a
     ValueError where it joins another one, whose nodes were given theirs at `rayo start`. `log_to_driver=False`: what
@@ -94,6 +94,8 @@ def init(
         "labels": labels,
         "object_store_memory": object_store_memory,
     }
+    if address is not None and address.startswith("ray://"):
+        raise ValueError(f"init: {address!r} is for Ray Client, which is not there: give HOST:PORT, also from another machine")
     _given = None
     if address not in (None, "auto", "local"):
         options["address"] = _given = address
@@ -109,9 +111,12 @@ def init(
     try:
         on_main = threading.current_thread() is threading.main_thread()
         _native.init([sys.executable, "-m", "rayo._worker"], options, on_main)
+    except exceptions.RaySystemError as error:
+        raise exceptions.ClusterConnectionError.of(error) from None
     finally:
         os.environ.clear()
         os.environ.update(before)
+    _objects._begun()
     if packed:
         from rayo import _packages
 
@@ -173,8 +178,20 @@ def head_address():
 
 
 def nodes():
-    """A dict for each node: NodeID, Alive, State, Address, Resources, Available, Labels ..."""
-    return _native.nodes()
+    """A dict for each node: NodeID, NodeName, NodeManagerAddress, Alive, State, Head, Resources and Available ({"CPU": 8.0,
+    ...}), Labels."""
+    return [_in_rays_keys(node) for node in _native.nodes()]
+
+
+def _in_rays_keys(node):
+    return {
+        **node,
+        "alive": node["Alive"],
+        "NodeName": node["NodeManagerHostname"],
+        "NodeManagerAddress": node["Address"].rpartition(":")[0].strip("[]"),
+        "Resources": _in_rays_spelling(node["Resources"]),
+        "Available": _in_rays_spelling(node["Available"]),
+    }
 
 
 _NAMES = {"cpu": "CPU", "gpu": "GPU"}  # Ray's spelling
@@ -188,7 +205,7 @@ def _sum(key):
     total = {}
     for node in nodes():
         if node["State"] == "alive":
-            for name, amount in _in_rays_spelling(node[key]).items():
+            for name, amount in node[key].items():
                 total[name] = total.get(name, 0) + amount
     return total
 
@@ -285,6 +302,16 @@ class RuntimeContext:
         from rayo._actor import current_handle
 
         return current_handle(self._record["actor_id"])
+
+    def get_placement_group_id(self):
+        """None: there are no placement groups yet."""
+        return None
+
+    current_placement_group_id = property(get_placement_group_id)
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self):
+        return False
 
     def is_canceled(self):
         """Whether the caller of the running task or method has cancelled it."""

@@ -174,6 +174,7 @@ class _Loop:
         children = _worker.begin_call(call, what, what)
         writer = None
         try:
+            _worker.check_group(group)
             async with self._groups.get(group or self._methods.get(name), self._rest):
                 args, kwargs = call.arguments()
                 if call.makes_items:

@@ -1,13 +1,14 @@
 """The remote decorator and tasks."""
 
+import contextlib
 import functools
 import hashlib
 import inspect
-
-import cloudpickle
+import numbers
 
 from rayo import _native
 from rayo._objects import ObjectRefGenerator, _require_session
+from rayo._signature import Signature
 
 # Options of a task: Ray's name -> ours; None: accepted and without effect here.
 _TASK_OPTIONS = {
@@ -50,34 +51,47 @@ def load_large(key):
     return content
 
 
+class Names:
+    """The refs and handles that a function names: the last argument of a call, which the worker takes off."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names):
+        self._names = names
+
+    def __reduce__(self):
+        return (Names, (self._names,))
+
+
 class Exported:
-    """A function or class as the workers of this job find it: stored once a session under a hash of its pickle."""
+    """A function or class as the workers of this job find it: stored once a session under a hash of its pickle. The refs and
+    handles that it names (closed over, or globals) go with each call that may be the first to load it."""
 
     def __init__(self, value):
         self.value = value
-        self._pickle = None
+        self._pickle = None  # (bytes, refs and handles that they name)
         self._key = None
-        self._job = None
+        self._session = None
         self._large = None  # counted as long as this may be called
 
     def pickle(self):
         if self._pickle is None:
             from rayo import _serialization
 
-            try:
-                self._pickle = cloudpickle.dumps(self.value)
-            except Exception as error:
-                _serialization._explain(self.value, error)
-                raise
-            self._key = hashlib.sha256(self._pickle).hexdigest()[:32]
+            self._pickle = _serialization.dumps_code(self.value)
+            self._key = hashlib.sha256(self._pickle[0]).hexdigest()[:32]
         return self._pickle
 
-    def key(self):
-        job = _native.context()["job_id"]
-        if self._job != job:
-            pickled = self.pickle()
+    def with_names(self, args):
+        """The arguments of a call, with what the function names behind them; after key()."""
+        names = self._pickle[1]
+        return (*args, Names(names)) if names else args
+
+    def key(self, session):
+        if self._session != session:
+            pickled, _ = self.pickle()
             self._large = store_large(self._key, pickled)
-            self._job = job
+            self._session = session
         return self._key
 
 
@@ -89,7 +103,30 @@ def native_options(given, known, what):
             raise TypeError(f"{what} has no option {name!r}. Options: {', '.join(sorted(known))}")
         if known[name] is not None and value is not None:
             options[known[name]] = _label_rules(value) if known[name] == "labels" else value
+    _check_amounts(options)
     return options
+
+
+def _check_amounts(options):
+    """TypeError or ValueError for what no node can be asked."""
+    custom = options.get("resources", {})
+    if not isinstance(custom, dict):
+        raise TypeError(f"resources is {custom!r}: a dict, {{'name': amount}}")
+    if own := _OF_THEIR_OWN & custom.keys():
+        name = min(own)
+        raise ValueError(f"resources has {name!r}: it has an option of its own, {_OPTION_OF[name]}")
+    asked = {name: options[name] for name in ("num_cpus", "num_gpus", "memory") if name in options}
+    for name, amount in [*asked.items(), *custom.items()]:
+        if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
+            raise TypeError(f"{name} is {amount!r}: a number")
+        if not 0 <= amount < float("inf"):
+            raise ValueError(f"{name} is {amount!r}: a number from 0")
+    if (gpus := options.get("num_gpus", 0)) > 1 and gpus != int(gpus):
+        raise ValueError(f"num_gpus is {gpus}: a part of one device, or whole ones")
+
+
+_OPTION_OF = {"CPU": "num_cpus", "cpu": "num_cpus", "GPU": "num_gpus", "gpu": "num_gpus", "memory": "memory"}
+_OF_THEIR_OWN = _OPTION_OF.keys()
 
 
 def check_counts(options, least):
@@ -120,8 +157,24 @@ def own_environment(runtime_env, what):
     return {name: str(value) for name, value in runtime_env["env_vars"].items()}
 
 
+@contextlib.contextmanager
+def _in_environment(variables):
+    import os
+
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 class _WithVariables:
-    """A function that runs with variables of its own."""
+    """A function that runs with variables of its own, to its last item where it makes some."""
 
     def __init__(self, function, variables):
         functools.update_wrapper(self, function)
@@ -129,22 +182,30 @@ class _WithVariables:
         self._variables = variables
 
     def __call__(self, *args, **kwargs):
-        import os
+        with _in_environment(self._variables):
+            result = self._function(*args, **kwargs)
+        if inspect.isgenerator(result):
+            return self._items(result)
+        if inspect.isasyncgen(result):
+            return self._async_items(result)
+        return self._finish(result) if inspect.iscoroutine(result) else result
 
-        before = {name: os.environ.get(name) for name in self._variables}
-        os.environ.update(self._variables)
-        try:
-            return self._function(*args, **kwargs)
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+    def _items(self, items):
+        with _in_environment(self._variables):
+            yield from items
+
+    async def _async_items(self, items):
+        with _in_environment(self._variables):
+            async for item in items:
+                yield item
+
+    async def _finish(self, coroutine):
+        with _in_environment(self._variables):
+            return await coroutine
 
 
-class _Again:
-    """A function that is called again when it raises (one of some types of) errors."""
+class Again:
+    """A function or method that is called again when it raises (one of some types of) errors: so often; -1: without end."""
 
     def __init__(self, function, times, types):
         functools.update_wrapper(self, function)
@@ -153,6 +214,8 @@ class _Again:
         self._types = types
 
     def __call__(self, *args, **kwargs):
+        if inspect.iscoroutinefunction(self._function):
+            return self._call_coroutine(args, kwargs)
         left = self._times
         while True:
             try:
@@ -162,14 +225,29 @@ class _Again:
                     raise
                 left -= 1
 
+    async def _call_coroutine(self, args, kwargs):
+        left = self._times
+        while True:
+            try:
+                return await self._function(*args, **kwargs)
+            except self._types:
+                if left == 0:
+                    raise
+                left -= 1
+
+
+def types_to_retry(retry_exceptions):
+    """What `except` takes, of True or a list of types; None: no error is run again."""
+    if not retry_exceptions:
+        return None
+    return Exception if retry_exceptions is True else tuple(retry_exceptions)
+
 
 def _wrapped(function, options):
     """The function as workers run it: with its variables, and again after errors."""
-    again = options.get("retry_exceptions")
-    if again:
-        types = Exception if again is True else tuple(again)
+    if types := types_to_retry(options.get("retry_exceptions")):
         times = options.get("max_retries")
-        function = _Again(function, 3 if times is None else times, types)
+        function = Again(function, 3 if times is None else times, types)
     if variables := own_environment(options.get("runtime_env"), "a task"):
         function = _WithVariables(function, variables)
     return function
@@ -187,7 +265,10 @@ def strategy_options(strategy):
         return {"labels": {key: (list(rule.values), isinstance(rule, NotIn)) for key, rule in strategy.hard.items()}}
     if hasattr(strategy, "node_id"):
         return {"node": strategy.node_id, "node_soft": bool(getattr(strategy, "soft", False))}
-    raise TypeError(f"scheduling_strategy {strategy!r} is not known: 'DEFAULT', 'SPREAD' or NodeAffinitySchedulingStrategy")
+    raise TypeError(
+        f"scheduling_strategy {strategy!r} is not known: 'DEFAULT', 'SPREAD', NodeAffinitySchedulingStrategy or "
+        "NodeLabelSchedulingStrategy"
+    )
 
 
 class RemoteFunction:
@@ -206,6 +287,9 @@ class RemoteFunction:
         if self._options.get("num_gpus") and self._options.get("max_calls") is None:
             self._native["max_calls"] = 1  # as in Ray: the memory that libraries keep on a device goes with the process
         self._task_name = self._options.get("name")
+        self._submitted = None  # (key, name) as the native part takes it in the session of that number
+        self._session = None
+        self._signature = None  # made at the first call: many functions are never called
 
     def __call__(self, *args, **kwargs):
         name = self._function.__name__
@@ -213,11 +297,17 @@ class RemoteFunction:
 
     def remote(self, *args, **kwargs):
         """Starts the task; the arguments are the function's."""
-        _require_session()
+        session = _require_session()
+        if self._signature is None:
+            self._signature = Signature(self._function)
+        self._signature.check(args, kwargs)
+        if self._session != session:
+            key, name = self._exported.key(session), self._task_name
+            self._submitted = (f"{key}\n{name}", name) if name else (key, name_of(self._function))
+            self._session = session
         items = self._num_returns == "streaming"
-        key, name = self._exported.key(), self._task_name
-        function = (f"{key}\n{name}", name) if name else (key, name_of(self._function))
-        ref = _native.submit(function, args, kwargs, self._native, items, children_here())
+        args = self._exported.with_names(args)
+        ref = _native.submit(self._submitted, args, kwargs, self._native, items, children_here())
         if items:
             return ObjectRefGenerator(ref)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)
@@ -242,12 +332,12 @@ def makes_items(function):
 
 
 def checked_returns(num_returns, function):
-    """1, a number of refs, or "streaming"; what a function answers where nothing is said."""
+    """A number of refs, or "streaming"; what a function answers where nothing is said."""
     if num_returns is None:
         return "streaming" if makes_items(function) else 1
-    if num_returns == "streaming" or (isinstance(num_returns, int) and num_returns >= 1):
+    if num_returns == "streaming" or (isinstance(num_returns, int) and num_returns >= 0):
         return num_returns
-    raise ValueError(f"num_returns is {num_returns!r}: a number from 1, or 'streaming' for a generator")
+    raise ValueError(f"num_returns is {num_returns!r}: a number from 0, or 'streaming' for a generator")
 
 
 def children_here():
@@ -269,13 +359,12 @@ def _item(values, index, count):
     return values[index]
 
 
-_item_exported = Exported(_item)
+_take_item = RemoteFunction(_item, {"num_cpus": 0, "name": "item"})
 
 
 def split(ref, count):
-    """One ref for each item of the value that `ref` will have."""
-    key = _item_exported.key()
-    return [_native.submit((key, "item"), (ref, i, count), {}, {"num_cpus": 0}, False, None) for i in range(count)]
+    """One ref for each item of the value that `ref` will have; None where there are to be none."""
+    return None if count == 0 else [_take_item.remote(ref, i, count) for i in range(count)]
 
 
 def remote(*args, **kwargs):

@@ -26,7 +26,8 @@ class _Noted:
 
     def __init__(self):
         self.refs = []
-        self.actors = []
+        self.actors = []  # ids
+        self.handles = []  # of the same actors
 
 
 def noted(what):
@@ -105,6 +106,19 @@ def dumps(value):
     return file.getbuffer(), buffers, notes.refs, notes.actors
 
 
+def dumps_code(value):
+    """(pickle, [refs and handles that it names]) of a function or class, which may close over them or use them as globals."""
+    outer = getattr(_local, "notes", None)
+    notes = _local.notes = _Noted()
+    try:
+        return cloudpickle.dumps(value), [*notes.refs, *notes.handles]
+    except Exception as error:
+        _explain(value, error)
+        raise
+    finally:
+        _local.notes = outer
+
+
 def loads(data, buffers):
     return pickle.loads(data, buffers=buffers)
 
@@ -132,7 +146,9 @@ def pack(args, kwargs):
 
 def _explain(value, error):
     """Adds to `error` which part of the value cannot be pickled: cloudpickle names the type alone."""
+    outer = getattr(_local, "notes", None)
     path = _find_unpicklable(value, type(value).__name__, 4, set())
+    _local.notes = outer
     if path:
         error.add_note(f"It cannot be pickled because of {path}.")
 

@@ -45,11 +45,17 @@ def _set_up():
             os.chdir(place)
 
 
+_carried = None  # what the function of the last such call names: held until that is loaded, and holds it itself
+
+
 def fill_in(packed, values):
     """(args, kwargs) with the refs' values in their places."""
     if isinstance(packed, list):  # plain values alone
         return tuple(packed), {}
     args, kwargs = packed
+    if args and type(args[-1]) is _remote.Names:
+        global _carried
+        _carried, args = args[-1], args[:-1]
     if values:
         args = tuple(values[a.index] if type(a) is _serialization.Placeholder else a for a in args)
         kwargs = {k: values[v.index] if type(v) is _serialization.Placeholder else v for k, v in kwargs.items()}
@@ -122,15 +128,27 @@ def call_method(actor, name, args, kwargs):
 
         there = ", ".join(sorted(_actor.methods_of(type(actor)))) or "none"
         raise AttributeError(f"{name_of(type(actor))!r} has no method {name!r}: it has {there}")
-    return getattr(actor, name)(*args, **kwargs)
+    method = getattr(actor, name)
+    if (again := getattr(method, "_rayo_again", None)) is not None:
+        times, types = again
+        method = _remote.Again(method, _retries if times is None else times, types)
+    return method(*args, **kwargs)
 
 
 def method_name(actor, name):
     return f"{type(actor).__qualname__.rpartition('<locals>.')[2]}.{name}"
 
 
+def check_group(group):
+    """ValueError where a call names a concurrency group that this actor does not have."""
+    if group and group not in _groups:
+        there = f"it has {', '.join(sorted(_groups))}" if _groups else "it has none"
+        raise ValueError(f"the actor has no concurrency group {group!r}: {there}")
+
+
 def run_method(actor, name, args, kwargs):
-    name = name.partition("\n")[0]
+    name, _, group = name.partition("\n")
+    check_group(group)
     if _current.get() is None or _current.get()[0] is None:
         what = method_name(actor, name)
         begin_call(None, what, what)
@@ -140,10 +158,10 @@ def run_method(actor, name, args, kwargs):
 
 def construct(name, args, kwargs):
     """(the actor, {method: its queue}), for a name "KEY" or "KEY\\nSETTINGS"."""
-    global _actor_class
+    global _actor_class, _groups, _retries
     key, _, settings = name.partition("\n")
     if key == _serialization.CARRIED:
-        pickled, *args = args
+        (pickled, _names), *args = args
         if not _loaded:
             _set_up()
         cls = pickle.loads(pickled)
@@ -154,6 +172,8 @@ def construct(name, args, kwargs):
     begin_call(None, what, what)
     settings = json.loads(settings) if settings else {}
     os.environ.update(settings.get("variables", {}))
+    _retries = settings.get("retries", 0)
+    _groups = frozenset(settings.get("groups", ()))
     if "max" not in settings:
         return cls(*args, **kwargs), {}
     from rayo import _concurrency
@@ -162,6 +182,8 @@ def construct(name, args, kwargs):
 
 
 _actor_class = None
+_groups = frozenset()  # of concurrency, by name
+_retries = 0  # of methods with retry_exceptions that do not say themselves how often
 
 
 def actor_class():

@@ -27,6 +27,10 @@ class RayTaskError(RayError):
     remote_type = ""
     remote_traceback = ""
 
+    def as_instanceof_cause(self):
+        """This error, which is an instance of its cause's type already where that allows it."""
+        return self
+
     def __str__(self):
         text = RayError.__str__(self)
         return f"{text}\n\n{self.remote_traceback.rstrip()}" if self.remote_traceback else text
@@ -72,8 +76,8 @@ class OutOfMemoryError(RayError):
     """The process was ended for lack of memory."""
 
 
-class ObjectStoreFullError(RayError):
-    """A value fits no arena."""
+class ObjectStoreFullError(OutOfMemoryError):
+    """A value does not fit into the node's object store."""
 
 
 class PendingCallsLimitExceeded(RayError):
@@ -82,6 +86,16 @@ class PendingCallsLimitExceeded(RayError):
 
 class RaySystemError(RayError):
     """Something is wrong with the cluster itself."""
+
+
+class ClusterConnectionError(RaySystemError, ConnectionError):
+    """init() found no cluster that answers."""
+
+    @classmethod
+    def of(cls, error):
+        made = cls(*error.args)
+        made.next_step = error.next_step
+        return made
 
 
 class RuntimeEnvSetupError(RayError):
@@ -171,6 +185,8 @@ _BY_KIND = {
     13: ValueError,
 }
 
+_OUT_OF_MEMORY = 5  # of a process that died, whose record there is, or of a store
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SLOTS = ("errno", "strerror", "filename", "filename2", "name", "path")  # of OSError and ImportError
 _duals = {}
@@ -235,7 +251,8 @@ def _of(kind, text, next_step, remote_type, stack, payload, death):
             error.remote_traceback = stack
             error.remote_type = remote_type
     else:
-        error = _BY_KIND.get(kind, RaySystemError)(text)
+        made = ObjectStoreFullError if kind == _OUT_OF_MEMORY and death is None else _BY_KIND.get(kind, RaySystemError)
+        error = made(text)
     if isinstance(error, RayError):
         error.next_step = next_step
         error.death = death
@@ -244,27 +261,72 @@ def _of(kind, text, next_step, remote_type, stack, payload, death):
     return error
 
 
-def _user_frames(error):
+def _told(error, seen=()):
+    """The traceback of an exception and of those that it came of, with the user's frames alone."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
-    return "".join(traceback.format_list(frames))
+    text = "".join(traceback.format_exception_only(type(error), error))
+    if frames:
+        text = f"Traceback (most recent call last):\n{''.join(traceback.format_list(frames))}{text}"
+    before, link = error.__cause__, "The above exception was the direct cause of the following exception:"
+    if before is None and not error.__suppress_context__:
+        before, link = error.__context__, "During handling of the above exception, another exception occurred:"
+    if before is None or before in seen:
+        return text
+    return f"{_told(before, (*seen, error))}\n{link}\n\n{text}"
 
 
 def _describe(error):
     """(type, one line, traceback, pickled exception) of what user code raised; called by the native part in a worker."""
-    import cloudpickle
-
     type_name = type(error).__name__
-    frames = _user_frames(error)
-    lines = "".join(traceback.format_exception_only(type(error), error))
-    text = f"Traceback (most recent call last):\n{frames}{lines}" if frames else lines
-    try:
-        payload = cloudpickle.dumps(error)
-    except Exception:  # what does not pickle is told as text
-        payload = b""
+    text = _told(error)
+    payload = _packed(error)
     line = str(error).split("\n", 1)[0]
     if isinstance(error, ModuleNotFoundError):
         line = f"{line} {_this_python()}"
     return type_name, line, text, payload
+
+
+def _packed(error):
+    """The exception as a pickle that can be read; empty where there is none. Many of users' types cannot: unpickling calls
+    their constructor with `args` alone. Of those go type, args and attributes, what does not pickle left out."""
+    import pickle
+
+    import cloudpickle
+
+    try:
+        payload = cloudpickle.dumps(error)
+        pickle.loads(payload)
+        return payload
+    except Exception:
+        pass
+    state = {}
+    for name, value in error.__dict__.items():
+        try:
+            cloudpickle.dumps(value)
+            state[name] = value
+        except Exception:  # it stays behind
+            pass
+    try:
+        return cloudpickle.dumps(_Parts(type(error), error.args, state))
+    except Exception:
+        return b""
+
+
+class _Parts:
+    """Arrives as the exception that it was made of."""
+
+    def __init__(self, *parts):
+        self._parts = parts
+
+    def __reduce__(self):
+        return (_put_together, self._parts)
+
+
+def _put_together(cls, args, state):
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 def _this_python():

@@ -93,6 +93,20 @@ def test_what_is_chosen_for_a_cluster_that_runs_already_is_refused_with_the_flag
     assert out.splitlines() == [*(f"{flag} at `rayo start`" for flag in flags), "2.0"]
 
 
+def test_a_cluster_that_does_not_answer_is_a_connection_error(script):
+    token = f"{'0' * 64}.{'0' * 64}"
+    code, out, err = script("""
+        import rayo as ray
+
+        for address in ("127.0.0.1:1", "ray://head:10001"):
+            try:
+                ray.init(address)
+            except (ConnectionError, ValueError) as error:
+                print(type(error).__name__, "127.0.0.1:1" in str(error) or "Ray Client" in str(error))
+    """, RAYO_TOKEN=token)
+    assert (code, out) == (0, "ClusterConnectionError True\nValueError True\n"), err
+
+
 def test_log_to_driver_false_keeps_what_workers_print_away(script):
     code, out, err = script("""
         import sys

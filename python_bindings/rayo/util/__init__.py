@@ -2,14 +2,26 @@
 
 from rayo._serialization import deregister_serializer, inspect_serializability, register_serializer
 from rayo.util.actor_pool import ActorPool
+from rayo.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 
 __all__ = [
     "ActorPool",
     "deregister_serializer",
+    "get_current_placement_group",
     "get_node_ip_address",
+    "get_placement_group",
     "inspect_serializability",
     "list_named_actors",
+    "placement_group",
+    "placement_group_table",
     "register_serializer",
+    "remove_placement_group",
 ]
 
 

@@ -15,6 +15,20 @@ class NotIn:
         self.values = values
 
 
+class Exists:
+    """A label is there, whatever its value: refused, as the scheduler knows only values."""
+
+    def __init__(self):
+        raise NotImplementedError("Exists() is not there: name the values that will do, In('a', 'b')")
+
+
+class DoesNotExist:
+    """A label is not there: refused, as the scheduler knows only values."""
+
+    def __init__(self):
+        raise NotImplementedError("DoesNotExist() is not there: name the values that will not do, NotIn('a', 'b')")
+
+
 class NodeLabelSchedulingStrategy:
     """On a node whose labels satisfy all of `hard`: {"zone": In("a", "b"), "disk": NotIn("slow")}."""
 
@@ -22,6 +36,15 @@ class NodeLabelSchedulingStrategy:
         if soft:
             raise ValueError("soft conditions on labels are not there: name what a node must have in `hard`")
         self.hard = dict(hard)
+
+
+class PlacementGroupSchedulingStrategy:
+    """In a bundle of a placement group: refused, as there are no groups yet (util.placement_group)."""
+
+    def __init__(self, placement_group, placement_group_bundle_index=-1, placement_group_capture_child_tasks=None):
+        from rayo.util.placement_group import _MISSING
+
+        raise NotImplementedError(_MISSING)
 
 
 class NodeAffinitySchedulingStrategy:

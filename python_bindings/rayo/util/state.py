@@ -42,6 +42,8 @@ def _chosen(rows, filters, limit):
     for key, operator, wanted in filters or []:
         if operator not in ("=", "!="):
             raise ValueError(f"a filter is (key, '=' or '!=', value), not with {operator!r}")
+        if rows and key not in rows[0]:
+            raise ValueError(f"there is no {key!r} to filter by: there are {', '.join(rows[0])}")
         rows = [row for row in rows if (str(row.get(key)).lower() == str(wanted).lower()) == (operator == "=")]
     return rows[:limit]
 
@@ -90,6 +92,11 @@ def list_objects(address=None, filters=None, limit=100, timeout=30, detail=False
         large = list_objects(limit=10)
     """
     return _chosen([_object_row(row) for row in _rows("objects", address, timeout)], filters, limit)
+
+
+def list_placement_groups(address=None, filters=None, limit=100, timeout=30, detail=False, raise_on_missing_output=True):
+    """[]: the scheduler has no groups yet."""
+    return []
 
 
 def get_actor(id, address=None, timeout=30):

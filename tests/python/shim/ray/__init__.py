@@ -19,6 +19,9 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         module = importlib.import_module("rayo." + spec.name.removeprefix("ray."))
         self._own = module.__spec__
+        # What it has imported is known under both names: importing it again would put the module where a name of its parent's is.
+        for known in [known for known in sys.modules if known.startswith("rayo.")]:
+            sys.modules.setdefault("ray." + known.removeprefix("rayo."), sys.modules[known])
         return module
 
     def exec_module(self, module):
