@@ -40,11 +40,6 @@ add_library(third_absl INTERFACE)
 add_library(third::absl ALIAS third_absl)
 target_link_libraries(third_absl INTERFACE -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
 
-# Logs: both libraries header-only, compiled once in runtime/base/log.cc.
-add_library(third_log INTERFACE)
-add_library(third::log ALIAS third_log)
-target_compile_definitions(third_log INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL)
-
 # Asio and Fiber. ASan and TSan must be told of each change of stacks: Boost is built for it (./dev deps), and what includes it says so too.
 set(RAYO_STACK_DEFINITIONS "")
 if(RAYO_FLAVOUR STREQUAL "tsan" OR RAYO_FLAVOUR STREQUAL "asan")

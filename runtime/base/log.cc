@@ -1,3 +1,5 @@
+#define FMT_HEADER_ONLY
+#define SPDLOG_FMT_EXTERNAL
 #include "runtime/base/log.h"
 
 #include <cstdlib>
@@ -21,9 +23,33 @@ std::shared_ptr<spdlog::logger>& current() {
   return logger;
 }
 
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kCritical:
+      return spdlog::level::critical;
+  }
+  return spdlog::level::critical;
+}
+
 }  // namespace
 
-spdlog::logger& log() { return *current(); }
+void Log::write(LogLevel level, fmt::string_view text, fmt::format_args args) {
+  spdlog::logger& logger = *current();
+  if (logger.should_log(level_of(level))) logger.log(level_of(level), fmt::vformat(text, args));
+}
+
+Log& log() {
+  static Log log;
+  return log;
+}
 
 void init_log(const char* name) {
   const char* level = std::getenv("RAYO_LOG");

@@ -6,12 +6,43 @@
 // Any thread. Workers and drivers do not log here: what they print is the user's.
 #pragma once
 
-#include <spdlog/logger.h>
+#include <fmt/core.h>
 
 namespace rayo::base {
 
-// The process's logger; before init_log() it writes warnings and above to stderr.
-spdlog::logger& log();
+enum class LogLevel { kDebug, kInfo, kWarn, kError, kCritical };
+
+// The text is fmt's, checked by the compiler; arguments are what <fmt/core.h> can print: numbers and strings. What makes
+// the line is compiled once, in log.cc: its templates took seconds of each file that logs.
+class Log {
+ public:
+  template <class... Args>
+  void debug(fmt::format_string<const Args&...> text, const Args&... args) {
+    write(LogLevel::kDebug, text, fmt::make_format_args(args...));
+  }
+  template <class... Args>
+  void info(fmt::format_string<const Args&...> text, const Args&... args) {
+    write(LogLevel::kInfo, text, fmt::make_format_args(args...));
+  }
+  template <class... Args>
+  void warn(fmt::format_string<const Args&...> text, const Args&... args) {
+    write(LogLevel::kWarn, text, fmt::make_format_args(args...));
+  }
+  template <class... Args>
+  void error(fmt::format_string<const Args&...> text, const Args&... args) {
+    write(LogLevel::kError, text, fmt::make_format_args(args...));
+  }
+  template <class... Args>
+  void at(LogLevel level, fmt::format_string<const Args&...> text, const Args&... args) {
+    write(level, text, fmt::make_format_args(args...));
+  }
+
+ private:
+  void write(LogLevel level, fmt::string_view text, fmt::format_args args);
+};
+
+// The process's log; before init_log() warnings and above go to stderr.
+Log& log();
 
 // `name` is "head", "raylet" or "keeper"; level from RAYO_LOG (trace, debug, info, warn, error), default info.
 void init_log(const char* name);

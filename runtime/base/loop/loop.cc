@@ -92,7 +92,7 @@ void Loop::State::check_stop_limit() const {
   if (owner.now() < stop_limit) return;
   std::string names;
   for (FiberRecord* record = fibers; record != nullptr; record = record->next) names += cat(" '", record->name, "'");
-  log().critical("fibers that do not end after stop():{}", names);
+  log().at(LogLevel::kCritical, "fibers that do not end after stop():{}", names);
   RAYO_CHECK(false, "every fiber ends within 10 s of its loop's stop");
 }
 

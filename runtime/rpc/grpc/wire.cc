@@ -166,8 +166,8 @@ void prepare_grpc() {
     gpr_set_log_function([](gpr_log_func_args* line) {
       // Each bad handshake is an error to gRPC; but before it aborts it says only this.
       bool aborts = std::string_view(line->message).starts_with("assertion failed");
-      base::log().log(aborts ? spdlog::level::critical : spdlog::level::debug, "grpc {}:{}: {}", line->file, line->line,
-                      line->message);
+      base::log().at(aborts ? base::LogLevel::kCritical : base::LogLevel::kDebug, "grpc {}:{}: {}", line->file,
+                     line->line, line->message);
     });
   });
 }
