@@ -24,8 +24,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_link_options(-fuse-ld=mold)
 endif()
 
+# Of the unit tests' own files: what is tested is optimized, and without it they compile in 0.6 of the time.
+set(RAYO_TEST_OPTIONS "")
 if(RAYO_FLAVOUR STREQUAL "release")
   add_compile_options(-O2)
+  set(RAYO_TEST_OPTIONS -O0)
 elseif(RAYO_FLAVOUR STREQUAL "debug")
   add_compile_options(-O0 -g)
 elseif(RAYO_FLAVOUR STREQUAL "asan")

@@ -4,7 +4,8 @@ add_custom_target(check_layers ALL
   COMMAND ${RAYO_PYTHON3} ${CMAKE_SOURCE_DIR}/cmake/check_layers.py ${CMAKE_SOURCE_DIR}
   COMMENT "Checking that includes point down" VERBATIM)
 
-# Precompiled heavy headers, built once for each set and shared by every library of that set.
+# Precompiled heavy headers, built once for each set and shared by every library of that set. Sets named *_test are those of
+# unit tests, compiled with RAYO_TEST_OPTIONS like the programs that use them.
 function(rayo_pch name)
   cmake_parse_arguments(P "" "" "HEADERS;DEPS" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/pch/${name}.cc "// Holds the precompiled headers of the set '${name}'.\n")
@@ -12,6 +13,9 @@ function(rayo_pch name)
   target_link_libraries(pch_${name} PRIVATE ${P_DEPS})
   target_include_directories(pch_${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR})
   target_precompile_headers(pch_${name} PRIVATE ${P_HEADERS})
+  if(name MATCHES "_test$")
+    target_compile_options(pch_${name} PRIVATE ${RAYO_TEST_OPTIONS})
+  endif()
   if(CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set_target_properties(pch_${name} PROPERTIES CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/pch_launcher.sh)
   endif()
@@ -50,6 +54,9 @@ function(rayo_program name)
   target_compile_options(${name} PRIVATE -fPIC)
   if(P_PCH)
     target_precompile_headers(${name} REUSE_FROM pch_${P_PCH})
+    if(P_PCH MATCHES "_test$")
+      target_compile_options(${name} PRIVATE ${RAYO_TEST_OPTIONS})
+    endif()
   endif()
   target_link_libraries(${name} PRIVATE ${P_DEPS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_BINARY_DIR})
