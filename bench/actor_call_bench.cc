@@ -34,6 +34,12 @@ double private_mib() {
 
 struct Echo {
   int64_t same(int64_t n) { return n; }
+  // Every thread of its process.
+  int64_t stay_on(int64_t core) {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
+      put_on(std::stoi(thread.path().filename()), static_cast<size_t>(core));
+    return core;
+  }
   double memory() { return private_mib(); }
   std::vector<ObjectRef<int64_t>> make(int64_t count) {
     std::vector<ObjectRef<int64_t>> refs;
@@ -114,28 +120,49 @@ struct References {
   SocketEcho tcp{tcp_pair()};
 };
 
+// Where the two ends of a row are, those of its reference as those of its calls. Left alone, the kernel puts them on one
+// core or on two as it happens, and to wake a core that rests costs here ten times what a wake on the same core does.
+struct Ends {
+  const char* suffix;
+  size_t there;  // `here` is core 0
+};
+constexpr Ends kTwoCores{"", 1}, kOneCore{"_on_one_core", 0};
+
+template <class Reference>
+void put_ends(const Ends& ends, const Reference& reference, const ActorHandle<Echo>& actor) {
+  reference.stay_on(ends.there);
+  (void)actor.call<&Echo::stay_on>(static_cast<int64_t>(ends.there)).get();
+}
+
+void calls_in_flight(Report& report, const std::string& name, std::pair<const char*, SocketEcho*> reference,
+                     const ActorHandle<Echo>& actor, size_t window) {
+  put_ends(kTwoCores, *reference.second, actor);
+  report.ratio(
+      {name, "calls/s", Better::kHigher, reference.first, 0.5},
+      [&] { return reference.second->calls_per_second(window, kSpan); }, [&] { return call_rate(actor, window); });
+}
+
 void same_node(Report& report, References& references) {
+  const OnCore here(0);
   const auto actor = echo_on("first");
+  (void)actor.call<&Echo::stay_on>(int64_t{1}).get();
   report.ratio(
       {"actor_call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3},
-      [&] {
-        const OnCore here(0);
-        return p50_us(kCalls, [&] { references.ring.call(); });
-      },
-      [&] { return call_us(actor, kCalls); });
-  report.ratio(
-      {"actor_call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
-      [&] {
-        return p50_us(
-            200, [] { std::this_thread::sleep_for(1ms); }, [&] { references.eventfd.call(); });
-      },
-      [&] { return idle_call_us(actor); });
-  for (const size_t window : {size_t{64}, size_t{1000}})
+      [&] { return p50_us(kCalls, [&] { references.ring.call(); }); }, [&] { return call_us(actor, kCalls); });
+  for (const Ends& ends : {kTwoCores, kOneCore}) {
+    put_ends(ends, references.eventfd, actor);
     report.ratio(
-        {"actor_call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher,
-         "coalesced unix-socket echo", 0.5},
-        [&] { return references.unix_socket.calls_per_second(window, kSpan); },
-        [&] { return call_rate(actor, window); });
+        {std::string("actor_call.same_node.after_1ms_idle") + ends.suffix, "us", Better::kLower,
+         "eventfd ping-pong after 1 ms", 1.5},
+        [&] {
+          return p50_us(
+              200, [] { std::this_thread::sleep_for(1ms); }, [&] { references.eventfd.call(); });
+        },
+        [&] { return idle_call_us(actor); });
+  }
+  for (const size_t window : {size_t{64}, size_t{1000}})
+    calls_in_flight(report, "actor_call.same_node.in_flight_" + std::to_string(window),
+                    {"coalesced unix-socket echo", &references.unix_socket}, actor, window);
 }
 
 // Calls per second of the first `pairs` callers, each with an actor of its own, all at the same time.
@@ -171,13 +198,15 @@ void idle_peers(Report& report) {
 }
 
 void two_nodes(Report& report, References& references) {
+  const OnCore here(0);
   const auto actor = echo_on("second");
-  report.ratio(
-      {"actor_call.two_nodes.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
-      [&] { return p50_us(2000, [&] { references.tcp.call(); }); }, [&] { return call_us(actor, 2000); });
-  report.ratio(
-      {"actor_call.two_nodes.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
-      [&] { return references.tcp.calls_per_second(1000, kSpan); }, [&] { return call_rate(actor, 1000); });
+  for (const Ends& ends : {kTwoCores, kOneCore}) {
+    put_ends(ends, references.tcp, actor);
+    report.ratio(
+        {std::string("actor_call.two_nodes.sync") + ends.suffix, "us", Better::kLower, "raw TCP ping-pong", 1.25},
+        [&] { return p50_us(2000, [&] { references.tcp.call(); }); }, [&] { return call_us(actor, 2000); });
+  }
+  calls_in_flight(report, "actor_call.two_nodes.in_flight_1000", {"coalesced TCP echo", &references.tcp}, actor, 1000);
 }
 
 void tasks(Report& report) {

@@ -33,6 +33,14 @@ namespace rayo::bench {
 inline constexpr size_t kFrameBytes = 104;
 using Frame = std::array<char, kFrameBytes>;
 
+// Keeps a thread there; `thread` 0: the calling one.
+inline void put_on(pid_t thread, size_t core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ::sched_setaffinity(thread, sizeof one, &one);
+}
+
 // A child process that runs `life` and is killed when this goes.
 class Child {
  public:
@@ -49,6 +57,8 @@ class Child {
     ::waitpid(pid_, nullptr, 0);
   }
   pid_t pid() const { return pid_; }
+  // Keeps it there from now on.
+  void stay_on(size_t core) const { put_on(pid_, core); }
 
  private:
   pid_t pid_;
@@ -115,10 +125,7 @@ class OnCore {
  public:
   explicit OnCore(size_t core) {
     ::sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    ::sched_setaffinity(0, sizeof one, &one);
+    put_on(0, core);
   }
   ~OnCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
   OnCore(const OnCore&) = delete;
@@ -167,6 +174,7 @@ class EventfdPingPong {
     ::close(there_);
     ::close(back_);
   }
+  void stay_on(size_t core) const { child_.stay_on(core); }
   void call() {
     uint64_t one = 1;
     if (::write(there_, &one, sizeof one) < 0 || ::read(back_, &one, sizeof one) < 0) std::abort();
@@ -244,6 +252,7 @@ class StreamEcho {
     here_.emplace(ends.first, false);
   }
 
+  void stay_on(size_t core) const { child_.stay_on(core); }
   void call() {
     Frame frame{};
     if (here_->write(frame.data(), frame.size()) < 0) std::abort();
