@@ -273,7 +273,7 @@ bool HeadRequests::hold_actors(ProcessId from, uint64_t call_id, const proto::Ho
   for (const auto& actor : request.actors_dropped())
     if (cache_.drop(rpc::from_proto<ActorId>(actor), from)) *up.mutable_actor_handles()->add_dropped() = actor;
   if (up.actor_handles().held_size() != 0) marks_.told();
-  const bool confirmed = call_id != 0 && request.actors_held_size() != 0;
+  const bool confirmed = call_id != 0 && request.confirm_actors();
   const HoldMarks::Mark mark = confirmed ? marks_.ask() : HoldMarks::Mark();
   if (mark.fresh) {
     up.mutable_actor_handles();

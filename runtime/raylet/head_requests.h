@@ -27,6 +27,7 @@ class HeadRequests {
   // create_actor, watch_actor, unwatch_actor, find_actor, kill_actor, key_value, list_nodes.
   void ask(ProcessId from, uint64_t call_id, const proto::ToRaylet& message);
   // True: it is answered from here, when the head knows of the handles. Until then nobody who held them before may let go.
+  // A nil process: the raylet itself, for handles inside values.
   bool hold_actors(ProcessId from, uint64_t call_id, const proto::HoldRefs& request);
   // The head has read up to that mark.
   void on_mark(uint64_t number);

@@ -289,6 +289,7 @@ struct Node::State {
     RAYO_RETURN_IF_ERROR(made.status());
     objects = std::move(*made);
     objects->on_used_changed([this] { reporter.changed(); });
+    objects->on_inner_actors([this](const proto::HoldRefs& handles) { requests.hold_actors({}, 0, handles); });
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
                                           *objects, nodes, head, requests, output, logs, calls, tasks});
     dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });

@@ -9,6 +9,7 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/home_outbox.h"
+#include "runtime/raylet/inner_holds.h"
 #include "runtime/raylet/transfer.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -20,7 +21,7 @@ using object_store::Directory;
 using object_store::Known;
 using object_store::Ticket;
 
-// The key that stands for the raylet itself where it pins what it sends.
+// The key that stands for the raylet itself where it pins what it sends, and holds what lies in values.
 constexpr object_store::ProcessKey kRaylet = 0;
 // Of a ReadObject: what one turn of the loop copies and one frame holds.
 constexpr int64_t kLargestPiece = 4 << 20;
@@ -39,6 +40,13 @@ std::optional<Known> known_of(const proto::PublishObject& message) {
     known.value = message.value();
   }
   return known;
+}
+
+InnerHolds::Inside inside_of(const proto::PublishObject& message) {
+  InnerHolds::Inside inside;
+  for (const auto& ref : message.inner()) inside.refs.push_back(rpc::from_proto(ref));
+  for (const auto& actor : message.inner_actors()) inside.actors.push_back(rpc::from_proto<ActorId>(actor));
+  return inside;
 }
 
 const char* state_text(const std::optional<Known::Kind>& kind) {
@@ -78,8 +86,10 @@ class Service final : public ObjectService {
   void publish(ProcessId from, const proto::PublishObject& request) override {
     ObjectId object = rpc::from_proto(request.object());
     if (object.home == self_) {
-      directory_.publish(key(from), object, known_of(request), request.tell_unheld());
+      InnerHolds::Inside inside = inside_of(request);
+      directory_.publish(key(from), object, known_of(request), request.tell_unheld() || !inside.empty());
       if (request.tell_unheld()) watched_[object] = from;
+      hold_inside(inner_.keep(object, std::move(inside)));
       return settle();
     }
     proto::PublishAtHomeRequest forward;
@@ -177,6 +187,9 @@ class Service final : public ObjectService {
   Arena arena() const override { return arena_ ? Arena{arena_->size_bytes(), arena_->fd()} : Arena{}; }
   int64_t used_bytes() const override { return directory_.used_bytes(); }
   void on_used_changed(std::function<void()> listener) override { used_changed_ = std::move(listener); }
+  void on_inner_actors(std::function<void(const proto::HoldRefs&)> listener) override {
+    inner_actors_ = std::move(listener);
+  }
 
   // ---- other raylets ----
 
@@ -270,8 +283,23 @@ class Service final : public ObjectService {
       case Action::Kind::kDropCopy:
         return drop_copy(action);
       case Action::Kind::kUnheld:
+        drop_inside(inner_.let_go(action.object));
         return tell_unheld(action.object);
     }
+  }
+
+  void hold_inside(const InnerHolds::Inside& inside) {
+    for (const ObjectId& ref : inside.refs) directory_.hold(kRaylet, ref);
+    proto::HoldRefs handles;
+    for (const ActorId& actor : inside.actors) rpc::to_proto(actor, handles.add_actors_held());
+    if (!inside.actors.empty()) inner_actors_(handles);
+  }
+
+  void drop_inside(const InnerHolds::Inside& inside) {
+    for (const ObjectId& ref : inside.refs) directory_.drop(kRaylet, ref);
+    proto::HoldRefs handles;
+    for (const ActorId& actor : inside.actors) rpc::to_proto(actor, handles.add_actors_dropped());
+    if (!inside.actors.empty()) inner_actors_(handles);
   }
 
   void tell_unheld(const ObjectId& object) {
@@ -407,12 +435,14 @@ class Service final : public ObjectService {
   const uint64_t self_;
   Directory directory_;
   HomeOutbox outbox_;
+  InnerHolds inner_;
   std::unordered_map<Ticket, Asker> askers_;
   std::unordered_map<ObjectId, ProcessId> watched_;     // by whom: ObjectUnheld is due
   std::unordered_map<uint64_t, uint64_t> last_number_;  // of each node's HoldObjects
   Ticket last_ticket_ = 0;
   int64_t told_used_ = 0;
   std::function<void()> used_changed_ = [] {};
+  std::function<void(const proto::HoldRefs&)> inner_actors_ = [](const proto::HoldRefs&) {};
   base::Timer retry_;
   base::Timer sweep_;
 };

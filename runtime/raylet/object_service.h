@@ -71,6 +71,8 @@ class ObjectService {
   // What this node knows of each object; who made it is not filled in.
   virtual std::vector<proto::ObjectInfo> list() const = 0;
   virtual void on_used_changed(std::function<void()> listener) = 0;
+  // Handles of actors that lie in values of this node's objects: held as long as those are kept, by the raylet itself.
+  virtual void on_inner_actors(std::function<void(const proto::HoldRefs&)> listener) = 0;
 
   // ---- other raylets: `done` may run later, once ----
   virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;

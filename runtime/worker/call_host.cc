@@ -459,7 +459,8 @@ bool CallHost::reply_by_arena(const Execution& execution) {
 
 bool CallHost::keeps_unknown_actor(const IncomingCall& call) const {
   if (!call.refs || wires_.references.actors_known()) return false;
-  if (!call.refs->named.empty()) return true;  // one may have been inside a value
+  // One may have been inside a value, or is inside one that was made of it.
+  if (!call.refs->named.empty() || !call.refs->arguments.empty() || wires_.references.unknown_in_values()) return true;
   const std::vector<ActorId>& named = call.refs->actors;
   return std::any_of(named.begin(), named.end(),
                      [&](const ActorId& actor) { return wires_.references.actor_handles(actor) != 0; });

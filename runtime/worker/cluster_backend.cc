@@ -403,9 +403,8 @@ ObjectHandle ClusterBackend::put(std::span<const internal::Bytes> parts, std::sp
     traffic_.table().release(slot);
     throw_error(std::move(error));
   }
-  traffic_.references().sealed(slot);
   traffic_.table().fulfil_in_arena(slot, *stored, std::move(inner));
-  for (const ObjectHandle& ref : slot.inner_refs()) traffic_.share(slot_of(ref));
+  traffic_.references().sealed(slot);
   traffic_.finish_turn();
   return slot.handle();
 }

@@ -43,6 +43,7 @@ void References::publish(ObjectSlot& slot, bool pending) {
       share(slot_of(inner));
       set_id(publish.add_inner(), inner.id);
     }
+    publish_actors(slot, publish);
     publish.set_size_bytes(static_cast<int64_t>(slot.size));
     publish.set_tell_unheld(slot.watched);
     if (slot.error) {
@@ -55,6 +56,14 @@ void References::publish(ObjectSlot& slot, bool pending) {
     }
   }
   raylet_.push(message);
+}
+
+// From when the raylet hears of them it counts the handles for the value, whatever becomes of ours. So ours come first.
+void References::publish_actors(const ObjectSlot& slot, proto::PublishObject& publish) {
+  if (!slot.inner || !slot.inner->actors) return;
+  flush();
+  for (const ActorId& actor : *slot.inner->actors) set_id(publish.add_inner_actors(), actor);
+  in_values_ = batches_told_;
 }
 
 void References::resolve(ObjectSlot& slot) {
@@ -73,6 +82,7 @@ void References::resolve_result(ObjectSlot& slot) {
 void References::sealed(ObjectSlot& slot) {
   slot.exported = true;
   slot.shared.store(true, std::memory_order_relaxed);
+  if (slot.inner) publish(slot, false);
 }
 
 void References::ask_for_value(ObjectSlot& slot) {
@@ -160,14 +170,12 @@ void References::flush() {
   if (take_batch(message)) raylet_.push(message);
 }
 
-// The raylet asks the head where the message names an actor, for all that were ever named.
 void References::flush_and_confirm(Confirm what, std::function<void()> known) {
   proto::ToRaylet message;
   take_batch(message);
-  proto::HoldRefs& refs = *message.mutable_hold_refs();
-  if (what == Confirm::kActorsToo && batches_known_ != batches_told_ && refs.actors_held().empty() && !actors_.empty())
-    set_id(refs.add_actors_held(), actors_.begin()->first);
-  const uint64_t batches = refs.actors_held().empty() ? batches_known_ : batches_told_;
+  const bool actors = what == Confirm::kActorsToo && batches_known_ != batches_told_;
+  message.mutable_hold_refs()->set_confirm_actors(actors);
+  const uint64_t batches = actors ? batches_told_ : batches_known_;
   raylet_.request(message, [this, batches, known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) {
     batches_known_ = std::max(batches_known_, batches);
     known();

@@ -37,7 +37,7 @@ class References : public ObjectObserver {
   void resolve(ObjectSlot& slot);
   // The result of a call of ours was sealed in an arena under our id: fetches it.
   void resolve_result(ObjectSlot& slot);
-  // An own object was sealed in this node's arena: its home knows of it by that.
+  // An own object was sealed in this node's arena and has its value: its home knows of it by that.
   void sealed(ObjectSlot& slot);
 
   void freeing(ObjectSlot& slot) override;
@@ -61,8 +61,10 @@ class References : public ObjectObserver {
     kActorsToo,  // and the head of every handle: another process may let go of one that it gave us
   };
   void flush_and_confirm(Confirm what, std::function<void()> known);
-  // The head knows of all actors whose handles are here.
+  // The head knows of all actors whose handles are here, or in values that were published from here.
   bool actors_known() const { return actors_held_.empty() && batches_known_ == batches_told_; }
+  // It may not know of one in such a value, while no handle is here any more.
+  bool unknown_in_values() const { return in_values_ > batches_known_; }
 
  private:
   struct Publication : ReadyHook {
@@ -70,6 +72,7 @@ class References : public ObjectObserver {
     ObjectSlot* slot = nullptr;
   };
   void publish(ObjectSlot& slot, bool pending);
+  void publish_actors(const ObjectSlot& slot, proto::PublishObject& publish);
   void ask_for_value(ObjectSlot& slot);
   void on_value(ObjectSlot& slot, const RayletLink::Answer& answer);
   void take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value);
@@ -88,6 +91,7 @@ class References : public ObjectObserver {
   std::unordered_set<ActorId> actors_dropped_;
   uint64_t batches_told_ = 0;  // that had first handles of actors in them
   uint64_t batches_known_ = 0;
+  uint64_t in_values_ = 0;  // the last batch before a value with handles was published
 };
 
 }  // namespace rayo::worker

@@ -5,8 +5,8 @@ import pytest
 from conftest import BIN
 
 
-def run(home, *args, **env):
-    process = subprocess.run([str(BIN / "cluster_calls"), *args], env={**home.env, **env}, text=True, capture_output=True, timeout=120)
+def run(home, *args, program="cluster_calls", **env):
+    process = subprocess.run([str(BIN / program), *args], env={**home.env, **env}, text=True, capture_output=True, timeout=120)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
 
@@ -31,11 +31,12 @@ def test_from_a_remote_driver(home, tmp_path, nodes):
     assert f"{nodes} nodes, remote, 0 failed" in run(home, **home.away(tmp_path))
 
 
-def test_handles_from_node_to_node(home):
-    """An actor whose only handle is on its way from one node to another lives on."""
+@pytest.mark.parametrize("way", ["calls", "values"])
+def test_handles_from_node_to_node(home, way):
+    """An actor whose only handle is on its way from one node to another, or in a value that waits for its reader, lives on."""
     address = home.start_head("--num-cpus", "8")["address"]
     home.start_node(address, "--num-cpus", "8")
-    assert "2 nodes, handles, 0 failed" in run(home, "handles")
+    assert f"2 nodes, {way}, 0 failed" in run(home, way, program="cluster_handles")
 
 
 def test_a_program_with_threads_before_init(home):

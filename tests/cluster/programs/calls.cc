@@ -1,7 +1,6 @@
 // Every way of calling, once, on whatever cluster it finds: one line a check that failed, exit code 1 if any did.
 //
 //   cluster_calls            (RAYO_ADDRESS and RAYO_TOKEN of another home make it a remote driver)
-//   cluster_calls handles    of actors, from each node to the driver's and back, 200 times each way
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -36,18 +35,6 @@ struct Counter {
   int64_t use_kept() { return kept.get(); }
   std::string node() { return rayo::context().node.hex(); }
 };
-
-constexpr int kHandles = 200;
-const rayo::ActorOptions kSmall{.resources = {.cpus = 0.0}};
-
-struct Broker {
-  rayo::ActorHandle<Counter> kept{};
-  rayo::ActorHandle<Counter> make() { return rayo::spawn<Counter>(kSmall); }
-  void keep(rayo::ActorHandle<Counter> counter) { kept = std::move(counter); }
-  int64_t use() { return kept.call<&Counter::add>(1).get(); }
-};
-
-rayo::ActorHandle<Counter> make_counter() { return rayo::spawn<Counter>(kSmall); }
 
 int64_t sum(const Numbers& numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t{0}); }
 int64_t nested(int64_t n) { return n <= 0 ? 1 : 2 * rayo::remote<nested>(n - 1).get(); }
@@ -130,41 +117,11 @@ void tasks(const rayo::NodeRecord& node) {
   }
 }
 
-// Who gives a handle away lets go of it at once: the head may know of the giver's end before it hears of the taker.
-void handles(const rayo::NodeRecord& node) {
-  auto broker = rayo::spawn<Broker>({.resources = {.cpus = 0.0}, .node = node.id});
-  int by_method = 0, by_task = 0, kept = 0;
-  for (int i = 0; i < kHandles; ++i) {
-    const auto lives = [](const char* how, int& count, auto call) {
-      try {
-        count += call() == 1;
-      } catch (const rayo::Error& error) {
-        std::printf("%s: %s\n", how, error.what());
-      }
-    };
-    lives("by a method", by_method, [&] { return broker.call<&Broker::make>().get().call<&Counter::add>(1).get(); });
-    lives("by a task", by_task,
-          [&] { return rayo::remote<make_counter>({.node = node.id}).get().call<&Counter::add>(1).get(); });
-    lives("by an argument", kept, [&] {
-      broker.call<&Broker::keep>(rayo::spawn<Counter>(kSmall)).get();
-      return broker.call<&Broker::use>().get();
-    });
-  }
-  check(by_method == kHandles, "handles that a method returns outlive its own");
-  check(by_task == kHandles, "handles that a task returns outlive its own");
-  check(kept == kHandles, "handles that an actor keeps outlive the call that brought them");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   rayo::init(argc, argv);
   const auto nodes = rayo::nodes();
-  if (argc > 1 && std::string(argv[1]) == "handles") {
-    for (const rayo::NodeRecord& node : nodes) handles(node);
-    std::printf("%zu nodes, handles, %d failed\n", nodes.size(), g_failed);
-    return g_failed != 0;
-  }
   for (const rayo::NodeRecord& node : nodes) {
     calls(node);
     tasks(node);

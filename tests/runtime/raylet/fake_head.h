@@ -21,7 +21,7 @@ namespace rayo::raylet {
 
 class FakeHead {
  public:
-  explicit FakeHead(base::Loop& loop) : loop_(loop) { creations.set(), marks.set(); }
+  explicit FakeHead(base::Loop& loop) : loop_(loop) { creations.set(), marks.set(), unwatches.set(); }
   ~FakeHead() { close(); }
 
   base::Status start() {
@@ -77,6 +77,15 @@ class FakeHead {
     }
   }
 
+  bool watches(ActorId actor) const { return watched_.contains(actor); }
+  // That node has asked so often to watch it, at most 10 s from now.
+  bool await_watches(ActorId actor, int times) {
+    base::TimePoint deadline = loop_.deadline(std::chrono::seconds(10));
+    while (asked_to_watch_[actor] < times)
+      if (!news_.wait(deadline)) return false;
+    return true;
+  }
+
   ClusterId cluster;
   rpc::Token token;
   std::deque<proto::NodeUp> up;
@@ -84,6 +93,7 @@ class FakeHead {
   base::Event creations;  // answered once it is set
   bool refuse = false;    // all of them
   base::Event marks;      // behind handles: sent back once it is set
+  base::Event unwatches;  // heard once it is set
 
  private:
   void join(base::Fd fd, const rpc::DataHeaderBytes& bytes) {
@@ -187,7 +197,12 @@ class FakeHead {
     } else if (request.has_watch_actor()) {
       auto actor = rpc::from_proto<ActorId>(request.watch_actor().actor());
       watched_.insert(actor);
+      ++asked_to_watch_[actor];
+      news_.notify_all();
       *reply.mutable_actor() = actors_[actor];
+    } else if (request.has_unwatch_actor()) {
+      if (!unwatches.is_set()) unwatches.wait();
+      watched_.erase(rpc::from_proto<ActorId>(request.unwatch_actor().actor()));
     } else if (request.has_kill_actor()) {
       proto::NodeDown down;
       *down.mutable_end_actor()->mutable_actor() = request.kill_actor().actor();
@@ -208,6 +223,7 @@ class FakeHead {
   base::WaitList news_;
   std::map<ActorId, proto::ActorInfo> actors_;
   std::set<ActorId> watched_;
+  std::map<ActorId, int> asked_to_watch_;
   std::set<ActorId> buried_;
 };
 

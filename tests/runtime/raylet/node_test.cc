@@ -294,6 +294,7 @@ TEST_F(NodeTest, AHandleIsConfirmedWhenTheHeadKnowsOfIt) {
     const proto::Id actor = rpc::to_proto(ActorId{4, 4});
     proto::ToRaylet refs;
     *refs.mutable_hold_refs()->add_actors_held() = actor;
+    refs.mutable_hold_refs()->set_confirm_actors(true);
     driver_->send(50, refs);
     auto marked = head_->await([](const proto::NodeUp& up) { return up.has_actor_handles() && up.request() != 0; });
     ASSERT_TRUE(marked);
@@ -310,6 +311,59 @@ TEST_F(NodeTest, AHandleIsConfirmedWhenTheHeadKnowsOfIt) {
     EXPECT_EQ(second->call_id, 50u);
     driver_->send(52, refs);  // what it knows is confirmed at once
     EXPECT_TRUE(await([](const proto::ToWorker& message) { return message.has_done(); }));
+  });
+}
+
+// Whoever put it is gone by the time that somebody reads it.
+TEST_F(NodeTest, AHandleInsideAValueIsHeldAsLongAsTheValueIsKept) {
+  run([this] {
+    connect_driver();
+    const proto::Id actor = rpc::to_proto(ActorId{4, 4});
+    const auto node = rpc::from_proto<NodeId>(head_->registered.node().node());
+    const proto::ObjectId object = rpc::to_proto(ObjectId{base::short_id(node), base::short_id(driver_->id), 1});
+    proto::ToRaylet message;
+    *message.mutable_publish_object()->mutable_object() = object;
+    message.mutable_publish_object()->set_value("a value");
+    *message.mutable_publish_object()->add_inner_actors() = actor;
+    driver_->send(0, message);
+    message.Clear();
+    *message.mutable_hold_refs()->add_actors_held() = actor;
+    driver_->send(0, message);
+    message.Clear();
+    *message.mutable_hold_refs()->add_actors_dropped() = actor;
+    message.mutable_hold_refs()->set_confirm_actors(true);
+    driver_->send(50, message);
+    ASSERT_TRUE(await([](const proto::ToWorker& answer) { return answer.has_done(); }));
+    const auto of_the_end = [](const proto::NodeUp& up) { return up.actor_handles().dropped_size() != 0; };
+    EXPECT_TRUE(std::ranges::none_of(head_->up, of_the_end)) << "the head would end it";
+    message.Clear();
+    *message.mutable_hold_refs()->add_dropped() = object;
+    driver_->send(0, message);
+    auto dropped = head_->await(of_the_end);
+    ASSERT_TRUE(dropped) << "nobody can read the value any more";
+    EXPECT_EQ(rpc::from_proto<ActorId>(dropped->actor_handles().dropped(0)), (ActorId{4, 4}));
+  });
+}
+
+TEST_F(NodeTest, WhoWatchesAgainWhileTheHeadIsToldThatNobodyDoesIsNotForgotten) {
+  run([this] {
+    connect_driver();
+    const ActorId actor{4, 4};
+    proto::ToRaylet watch, unwatch;
+    rpc::to_proto(actor, watch.mutable_watch_actor()->mutable_actor());
+    rpc::to_proto(actor, unwatch.mutable_unwatch_actor()->mutable_actor());
+    const auto answered = [](const proto::ToWorker& answer) { return answer.has_actor_reply(); };
+    driver_->send(50, watch);
+    ASSERT_TRUE(await(answered));
+    head_->unwatches.reset();
+    driver_->send(51, unwatch);
+    ASSERT_TRUE(head_->await_watches(actor, 1)) << "only the first one yet";
+    driver_->send(52, watch);
+    ASSERT_TRUE(await(answered));
+    EXPECT_TRUE(head_->watches(actor));
+    head_->unwatches.set();  // it is heard behind the watch that came later
+    ASSERT_TRUE(head_->await_watches(actor, 3)) << "nobody says again that it is watched";
+    EXPECT_TRUE(head_->watches(actor));
   });
 }
 

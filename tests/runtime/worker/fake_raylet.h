@@ -82,6 +82,19 @@ class FakeRaylet {
     auto found = objects_.find(id);
     return found != objects_.end() && !found->second.holders.empty();
   }
+  // What waits for the head to know of handles is answered only by answer_marks().
+  void hold_back_marks() {
+    std::lock_guard hold(mutex_);
+    holds_back_marks_ = true;
+  }
+  void answer_marks() {
+    std::lock_guard hold(mutex_);
+    holds_back_marks_ = false;
+    proto::ToWorker done;
+    done.mutable_done();
+    for (auto& [connection, call_id] : std::exchange(marks_, {})) send(connection, call_id, done);
+  }
+  std::atomic<int> marks_asked{0};
   std::atomic<int> lent{0};
   std::atomic<int> leases_granted{0};
   std::atomic<int> leases_returned{0};
@@ -251,6 +264,10 @@ class FakeRaylet {
       case M::kHoldRefs: {
         for (const auto& id : message.hold_refs().held()) objects_[id_of(id)].holders.insert(from);
         for (const auto& id : message.hold_refs().dropped()) objects_[id_of(id)].holders.erase(from);
+        if (message.hold_refs().confirm_actors()) {
+          ++marks_asked;
+          if (holds_back_marks_) return marks_.emplace_back(from, call_id), void();
+        }
         reply.mutable_done();
         break;
       }
@@ -488,6 +505,8 @@ class FakeRaylet {
   std::vector<Grant> grants_;
   std::map<std::pair<Connection*, uint64_t>, int> wishes_;  // by requester and shape: leases not granted yet
   std::map<ObjectId, Object> objects_;
+  bool holds_back_marks_ = false;
+  std::vector<std::pair<Connection*, uint64_t>> marks_;
 };
 
 }  // namespace rayo::worker

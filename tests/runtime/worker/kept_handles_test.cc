@@ -1,0 +1,119 @@
+// If these fail: who calls lets go of an actor before the head knows that the callee has kept a handle, and the actor ends; or
+// every call that names a handle waits for the head.
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "tests/runtime/worker/process_fixture.h"
+
+namespace rayo::worker {
+namespace {
+
+using internal::Bytes;
+using internal::Function;
+using internal::FunctionKind;
+using internal::Invocation;
+using internal::ObjectHandle;
+
+constexpr uint64_t kAdd = 2;  // of process_test.cc, as the class itself
+
+template <class Id>
+Bytes bytes_of(const Id& id) {
+  return std::as_bytes(std::span(&id, 1));
+}
+
+void keep_handle(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.arguments, 8)); }
+void keep_what_lies_in_the_argument(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.refs[0].bytes)); }
+void keep_ref(Invocation& call) { (void)g_backend->adopt(load<ObjectId>(call.arguments)); }
+void look(Invocation& call) { store(call.result, static_cast<int64_t>(call.refs.size())); }
+// Puts the handle into a value and gives that to another actor: nothing of it stays here.
+void give_inside(Invocation& call) {
+  const auto actor = load<ActorId>(call.arguments, 8), other = load<ActorId>(call.arguments, 24);
+  const Bytes value = bytes_of(actor);
+  ObjectHandle made = g_backend->put({&value, 1}, {}, {&actor, 1});
+  ObjectHandle given =
+      g_backend->call(other, {.function = 42, .arguments = bytes_of(made.id), .inner_refs = {&made, 1}});
+  if (const Read read = get(given); read.error) throw_error(*read.error);
+  g_backend->release(given);
+  g_backend->release(made);
+  const int64_t nothing = 0;
+  ObjectHandle later = g_backend->call(other, {.function = kAdd, .arguments = bytes_of(nothing)});
+  (void)get(later);  // and what was let go of is gone
+  g_backend->release(later);
+}
+
+Function g_functions[] = {
+    {.id = 40, .kind = FunctionKind::kMethod, .name = "keep_handle", .invoke = keep_handle},
+    {.id = 41, .kind = FunctionKind::kMethod, .name = "keep_inside", .invoke = keep_what_lies_in_the_argument},
+    {.id = 42, .kind = FunctionKind::kMethod, .name = "keep_ref", .invoke = keep_ref},
+    {.id = 43, .kind = FunctionKind::kMethod, .name = "give_inside", .invoke = give_inside},
+    {.id = 44, .kind = FunctionKind::kMethod, .name = "look", .invoke = look},
+};
+// Before main: workers are this program too.
+const bool g_registered = [] {
+  for (Function& function : g_functions) internal::register_function(function);
+  return true;
+}();
+
+class KeptHandlesTest : public ProcessTest {
+ protected:
+  // The call's worker asks its raylet whether the head knows, and answers only then.
+  void expect_waits_for_the_head(const std::function<ObjectHandle()>& make_call) {
+    raylet_.hold_back_marks();
+    ObjectHandle reply = make_call();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (raylet_.marks_asked == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    EXPECT_EQ(raylet_.marks_asked, 1);
+    EXPECT_FALSE(g_backend->ready(reply));
+    raylet_.answer_marks();
+    const Read read = get(reply);
+    EXPECT_FALSE(read.error) << read.error->text;
+  }
+  // A value that holds the handle, with so many bytes besides.
+  static ObjectHandle holding(const ActorId& actor, size_t more) {
+    const std::vector<std::byte> padding(more);
+    const Bytes parts[] = {bytes_of(actor), padding};
+    return g_backend->put(parts, {}, {&actor, 1});
+  }
+
+  const ActorId actor_{9, 9};
+};
+
+TEST_F(KeptHandlesTest, AReplyWaitsUntilTheHeadKnowsOfAHandleThatWasKept) {
+  const ActorId counter = spawn(0);
+  expect_waits_for_the_head([&] { return call(counter, 40, 0, {actor_}); });
+}
+
+TEST_F(KeptHandlesTest, OrOfOneThatWasInsideAnArgument) {
+  const ActorId counter = spawn(0);
+  ObjectHandle value = holding(actor_, 0);  // it travels in the call
+  expect_waits_for_the_head([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
+}
+
+TEST_F(KeptHandlesTest, OrInsideOneThatItFetched) {
+  const ActorId counter = spawn(0);
+  ObjectHandle value = holding(actor_, kInlineArgument);
+  expect_waits_for_the_head([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
+}
+
+TEST_F(KeptHandlesTest, OrOfOneThatItPutIntoAValueAndLetGoOf) {
+  const ActorId counter = spawn(0), other = spawn(0);
+  expect_waits_for_the_head([&] { return call(counter, 43, 0, {actor_, other}); });
+}
+
+TEST_F(KeptHandlesTest, AReplyThatKeepsNothingWaitsForNobody) {
+  const ActorId counter = spawn(0);
+  ObjectHandle value = holding(actor_, 0);
+  EXPECT_EQ(get(call(counter, kAdd, 5, {actor_})).number, 5);
+  EXPECT_EQ(get(g_backend->call(counter, {.function = 44, .refs = {&value, 1}})).number, 1);
+  EXPECT_EQ(raylet_.marks_asked, 0);
+}
+
+TEST_F(KeptHandlesTest, WhatTheHeadKnowsIsNotAskedForAgain) {
+  const ActorId counter = spawn(0);
+  EXPECT_FALSE(get(call(counter, 40, 0, {actor_})).error);
+  EXPECT_FALSE(get(call(counter, 40, 0, {actor_})).error);
+  EXPECT_EQ(raylet_.marks_asked, 1);
+}
+
+}  // namespace
+}  // namespace rayo::worker
