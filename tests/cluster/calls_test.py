@@ -31,9 +31,9 @@ def test_from_a_remote_driver(home, tmp_path, nodes):
     assert f"{nodes} nodes, remote, 0 failed" in run(home, **home.away(tmp_path))
 
 
-@pytest.mark.parametrize("way", ["calls", "values"])
+@pytest.mark.parametrize("way", ["calls", "values", "streams"])
 def test_handles_from_node_to_node(home, way):
-    """An actor whose only handle is on its way from one node to another, or in a value that waits for its reader, lives on."""
+    """An actor whose only handle is on its way from one node to another, or in a value or stream that waits for its reader, lives on."""
     address = home.start_head("--num-cpus", "8")["address"]
     home.start_node(address, "--num-cpus", "8")
     assert f"2 nodes, {way}, 0 failed" in run(home, way, program="cluster_handles")

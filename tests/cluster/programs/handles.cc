@@ -3,6 +3,7 @@
 //
 //   cluster_handles calls      in arguments and results
 //   cluster_handles values     in values that were put, and in arguments that are refs
+//   cluster_handles streams    in items of streams
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -38,12 +39,35 @@ Basket basket_of(Handle counter, int64_t padding) {
 rayo::ObjectRef<Basket> put_basket(int64_t padding) { return rayo::put(basket_of(make_counter(), padding)); }
 rayo::ObjectRef<Basket> put_given(Handle counter) { return rayo::put(basket_of(std::move(counter), 0)); }
 
+// Writes so many of its own making, and keeps none.
+void write_baskets(rayo::StreamWriter<Basket>& to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (!to.write(basket_of(make_counter(), 0))) return;
+}
+
+int64_t use(const Basket& basket) { return basket.counters.at(0).call<&Counter::add>(1).get(); }
+int64_t use_all(const Basket& basket) { return use(basket) * basket.number.get(); }
+
 struct Broker {
   Handle kept{};
+  std::thread writer;
+  ~Broker() {
+    if (writer.joinable()) writer.join();
+  }
   Handle make() { return make_counter(); }
   void keep(Handle counter) { kept = std::move(counter); }
   void keep_inside(Basket basket) { kept = basket.counters.at(0); }
   int64_t use() { return kept.call<&Counter::add>(1).get(); }
+  rayo::Stream<Basket> pour(int64_t count) {
+    auto [out, stream] = rayo::make_stream<Basket>({.window = 8});
+    writer = std::thread([count, to = std::move(out)]() mutable { write_baskets(to, count); });
+    return std::move(stream);
+  }
+  int64_t drink(rayo::Stream<Basket> stream) {
+    int64_t good = 0;
+    for (const Basket& basket : stream) good += use_all(basket);
+    return good;
+  }
 };
 
 int g_failed = 0;
@@ -64,9 +88,6 @@ void many(int times, const std::string& what, const std::function<int64_t()>& wa
   std::printf("FAILED: %d of %d handles %s are good\n", good, times, what.c_str());
   for (const auto& [text, count] : errors) std::printf("  %d times: %s\n", count, text.c_str());
 }
-
-int64_t use(const Basket& basket) { return basket.counters.at(0).call<&Counter::add>(1).get(); }
-int64_t use_all(const Basket& basket) { return use(basket) * basket.number.get(); }
 
 void calls(const rayo::NodeRecord& node) {
   auto broker = rayo::spawn<Broker>({.resources = {.cpus = 0.0}, .node = node.id});
@@ -92,6 +113,20 @@ void values(const rayo::NodeRecord& node) {
   });
 }
 
+void streams(const rayo::NodeRecord& node) {
+  constexpr int kItems = 100;
+  auto broker = rayo::spawn<Broker>({.resources = {.cpus = 0.0}, .node = node.id});
+  auto poured = broker.call<&Broker::pour>(kItems).get();
+  many(kItems, "in an item of a stream", [&] { return use_all(poured.next().value()); });
+  many(1, "that an actor reads from a stream", [&] {
+    auto [writer, stream] = rayo::make_stream<Basket>({.window = 8});
+    auto drunk = broker.call<&Broker::drink>(stream);
+    write_baskets(writer, kItems);
+    writer.close();
+    return drunk.get() / kItems;
+  });
+}
+
 // The process that put them is gone, and nobody has looked for longer than a home keeps what nobody holds.
 void read_late(const std::vector<rayo::NodeRecord>& nodes) {
   std::vector<rayo::ObjectRef<Basket>> baskets;
@@ -112,6 +147,7 @@ int main(int argc, char** argv) {
   for (const rayo::NodeRecord& node : nodes) {
     if (way == "calls") calls(node);
     if (way == "values") values(node);
+    if (way == "streams") streams(node);
   }
   if (way == "values") read_late(nodes);
   std::printf("%zu nodes, %s, %d failed\n", nodes.size(), way.c_str(), g_failed);
