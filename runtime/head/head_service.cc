@@ -97,6 +97,7 @@ base::Status HeadService::beats(rpc::MessageStream<proto::BeatRequest, proto::Be
     RAYO_RETURN_IF_ERROR(peer.may_act_for(rpc::from_proto<NodeId>(request->node())));
     Outcome out;
     auto reply = core_.nodes.beat(*request, out);
+    reply.set_read_only(!core_.line.refusal().ok());
     core_.line.submit(std::move(out));
     RAYO_RETURN_IF_ERROR(stream.write(reply));
   }

@@ -224,6 +224,9 @@ base::Status HeadLink::beat_on_one_stream() {
 
 void HeadLink::heard(const proto::BeatReply& reply) {
   saw_head();
+  if (read_only_.exchange(reply.read_only()) != reply.read_only())
+    base::log().warn("the head {}", reply.read_only() ? "is read_only: actors begin when it has written them down"
+                                                      : "takes changes again");
   if (stop_) return;
   if (reply.replaced()) {
     loop_.post([this] { handlers_.ended("another raylet took this node's place"); });

@@ -61,6 +61,8 @@ class HeadLink {
   rpc::Channel& channel() { return *channel_; }
 
   bool attached() const { return stream_ != nullptr; }
+  // By its last beat: what it is asked to write down may be refused.
+  bool read_only() const { return read_only_; }
   // The head has been away for longer than its patience.
   bool given_up() const { return loop_.now() >= away_until_; }
   // Of the last acknowledged beat or stream message.
@@ -93,6 +95,7 @@ class HeadLink {
   std::optional<proto::NodeUp> last_report_;  // while the head is away
   std::atomic<int64_t> last_seen_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> read_only_{false};
   base::Loop beat_loop_;
   std::thread beats_;
   std::unique_ptr<base::TaskGroup> tasks_ = std::make_unique<base::TaskGroup>();

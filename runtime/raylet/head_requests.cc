@@ -159,7 +159,7 @@ void HeadRequests::create_later(ActorId actor, proto::RelayRequest request) {
 
 bool HeadRequests::start_here(ProcessId from, proto::ActorSpec spec) {
   const LocalProcess* process = processes_.find(from);
-  if (!process || !head_.attached() || !start_here_) return false;
+  if (!process || !head_.attached() || head_.read_only() || !start_here_) return false;
   if (!spec.has_job()) rpc::to_proto(process->job, spec.mutable_job());  // else perhaps another program's
   if (!start_here_(spec)) return false;
   starts_.begin(rpc::from_proto<ActorId>(spec.actor()));

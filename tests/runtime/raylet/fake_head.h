@@ -86,12 +86,22 @@ class FakeHead {
     return true;
   }
 
+  // The node has heard what this head says of itself now: it sends the next beat when it has read the answer.
+  bool await_beats() {
+    base::TimePoint deadline = loop_.deadline(std::chrono::seconds(10));
+    for (const uint64_t heard = last_beat_ + 2; last_beat_ < heard;)
+      if (!news_.wait(deadline)) return false;
+    return true;
+  }
+
   ClusterId cluster;
   rpc::Token token;
   std::deque<proto::NodeUp> up;
   proto::Register registered;
   base::Event creations;  // answered once it is set
   bool refuse = false;    // all of them
+  bool read_only = false;
+  bool started = false;   // the last one had begun already
   base::Event marks;      // behind handles: sent back once it is set
   base::Event unwatches;  // heard once it is set
 
@@ -109,13 +119,15 @@ class FakeHead {
       return attach(stream);
     });
     service_.on(rpc::head::kBeat,
-                [](rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream, rpc::Call&) -> base::Status {
+                [this](rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream, rpc::Call&) -> base::Status {
                   while (true) {
                     RAYO_ASSIGN_OR_RETURN(auto request, stream.read());
                     if (!request) return absl::OkStatus();
                     proto::BeatReply reply;
                     reply.set_known(true);
                     reply.set_number(request->number());
+                    reply.set_read_only(read_only);
+                    if (request->number() > last_beat_) last_beat_ = request->number(), news_.notify_all();
                     RAYO_RETURN_IF_ERROR(stream.write(reply));
                   }
                 });
@@ -178,6 +190,7 @@ class FakeHead {
       *info.mutable_actor() = request.create_actor().spec().actor();
       info.set_state(proto::STARTING);
       info.set_incarnation(1);
+      started = request.started();
       if (!creations.is_set()) creations.wait();
       if (buried_.contains(actor)) info.set_state(proto::DEAD);
       *reply.mutable_actor() = info;
@@ -225,6 +238,7 @@ class FakeHead {
   std::set<ActorId> watched_;
   std::map<ActorId, int> asked_to_watch_;
   std::set<ActorId> buried_;
+  uint64_t last_beat_ = 0;
 };
 
 }  // namespace rayo::raylet

@@ -250,6 +250,25 @@ TEST_F(NodeTest, AnActorThatStartedAndIsRefusedEnds) {
   });
 }
 
+// It could run calls, and then be told that it never was.
+TEST_F(NodeTest, NoActorBeginsBeforeAHeadHasAnsweredThatMayRefuseIt) {
+  run([this] {
+    connect_driver();
+    head_->read_only = head_->refuse = true;
+    ASSERT_TRUE(head_->await_beats());
+    create_actor("Counter");
+    auto answer = await([](const proto::ToWorker& message) { return message.has_actor_reply() || message.has_actor(); });
+    ASSERT_TRUE(answer && answer->message.has_actor_reply());
+    EXPECT_EQ(answer->message.actor_reply().failure().text(), "refused");
+    EXPECT_FALSE(head_->started);
+    head_->read_only = head_->refuse = false;
+    ASSERT_TRUE(head_->await_beats());
+    create_actor("Counter");
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    EXPECT_TRUE(head_->started) << "and as before when there is room again";
+  });
+}
+
 // It may end itself for good before the head has written it down: nobody would say so again.
 TEST_F(NodeTest, AnActorThatIsDeadWhenItIsWrittenDownIsToldSo) {
   run([this] {
