@@ -286,6 +286,7 @@ void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const pro
   }
   actor.spec.clear_arguments();
   actor.spec.clear_argument_refs();
+  actor.spec.clear_argument_values();
   actor.spec.clear_environment();
   actor.holders.clear();
   save(actor, changes);

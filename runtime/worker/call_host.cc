@@ -24,6 +24,10 @@ std::string unknown_function(uint64_t id) {
   return base::cat("this program has no function with the id ", id, " that was called");
 }
 
+internal::ValueView carried_value(const proto::ActorSpec& spec, size_t index) {
+  return {std::as_bytes(std::span(spec.argument_values(static_cast<int>(index))))};
+}
+
 rpc::FrameHeader reply_header(const IncomingCall& call) {
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;
@@ -190,8 +194,11 @@ void CallHost::on_host_actor(const proto::HostActor& request) {
   starting_.emplace();
   starting_->spec = request.spec();
   starting_->refs.reserve(static_cast<size_t>(request.spec().argument_refs_size()));
-  for (const proto::ObjectId& id : request.spec().argument_refs())
-    starting_->refs.push_back(fetch(id_of(id), starting_->unready, kNoPeer));
+  for (int i = 0; i < request.spec().argument_refs_size(); ++i) {
+    const bool here = i < request.spec().argument_values_size() && !request.spec().argument_values(i).empty();
+    const ObjectId id = id_of(request.spec().argument_refs(i));
+    starting_->refs.push_back(here ? internal::ObjectHandle() : fetch(id, starting_->unready, kNoPeer));
+  }
 }
 
 void CallHost::on_host_tasks(const proto::HostTasks& request) {
@@ -313,7 +320,8 @@ void CallHost::construct() {
                          "run the program that creates it again");
   } else {
     std::vector<internal::ValueView> values;
-    for (const internal::ObjectHandle& ref : start.refs) values.push_back(slot_of(ref).view());
+    for (size_t i = 0; i < start.refs.size(); ++i)
+      values.push_back(start.refs[i].slot ? slot_of(start.refs[i]).view() : carried_value(start.spec, i));
     invocation.arguments = std::as_bytes(std::span(start.spec.arguments()));
     invocation.refs = values;
     at_->output.clear();
@@ -323,7 +331,8 @@ void CallHost::construct() {
     wires_.history.ended(noted, error.has_value(), nullptr);
     at_->running.reset();
   }
-  for (const internal::ObjectHandle& ref : start.refs) wires_.table.release(slot_of(ref));
+  for (const internal::ObjectHandle& ref : start.refs)
+    if (ref.slot) wires_.table.release(slot_of(ref));
   hosted_.self = error ? nullptr : invocation.constructed;
   hosted_.constructor = invocation.made_by ? invocation.made_by : made.function;
   wires_.references.flush();

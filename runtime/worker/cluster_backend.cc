@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/worker/cluster_streams.h"
 #include "runtime/worker/demand.h"
+#include "runtime/worker/detached_arguments.h"
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
@@ -498,6 +499,8 @@ proto::ActorSpec ClusterBackend::spec_of(const ActorOptions& options, std::strin
   spec.set_detached(options.lifetime == Lifetime::kDetached);
   spec.set_start_timeout_ms(options.start_timeout.count());
   for (const auto& [key, value] : options.environment) spec.add_environment(base::cat(key, "=", value));
+  if (!spec.detached()) return spec;
+  if (auto refused = carry_arguments(constructor.refs, spec)) throw_error(*std::move(refused));
   return spec;
 }
 

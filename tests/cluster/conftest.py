@@ -74,12 +74,12 @@ class Home:
             assert result.code == code, repr(result)
         return result
 
-    def start_head(self, *flags, **more):
-        """A head and its node on loopback, on free ports. Returns the JSON document of start."""
+    def start_head(self, *flags, before=(), **more):
+        """A head and its node on loopback, on free ports. Returns the JSON document of start. `before`: words that start it."""
         given = {"--port", "--http-port", "--node-port", "--num-cpus"} - set(flags)
         defaults = [word for flag in sorted(given) for word in (flag, "2" if flag == "--num-cpus" else "0")]
         local = [] if {"--node-ip", "--interface", "--local"} & set(flags) else ["--local"]
-        return self._started(self.rayo("start", "--head", *local, *defaults, *flags, "--json", code=0, **more))
+        return self._started(self.rayo(*before, "start", "--head", *local, *defaults, *flags, "--json", code=0, **more))
 
     def start_node(self, address, *flags, **more):
         cpus = [] if "--num-cpus" in flags else ["--num-cpus", "2"]

@@ -5,12 +5,13 @@ The programs are tests/cluster/programs/deaths.cc; what is killed is killed for 
 import json
 import os
 import signal
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import Program
+from conftest import Program, can_make_namespaces
 
 ACTOR_DIED, TASK_SYSTEM = 3, 2  # rayo::ErrorKind
 
@@ -190,3 +191,41 @@ def test_an_actor_that_is_made_while_the_head_is_stopped_lives_and_the_head_hear
     program.process.terminate()
     program.process.wait(20)
     home.wait_for(lambda: home.status()["actors"]["alive"] == 0, "and of its end")
+
+
+def test_while_the_heads_disk_is_full_no_actor_runs_calls_that_is_refused_then(home):
+    """The first one may have begun: who calls it hears that the head did not take it."""
+    if not can_make_namespaces():
+        pytest.skip("no right to make a mount namespace")
+    state = home.root / "run" / "state"
+    state.mkdir(parents=True)
+    script = f'chmod 700 {state.parent} && mount -t tmpfs -o size=64m,mode=700 tmpfs {state} && exec "$@"'
+    rayo, home.program = home.program, "unshare"
+    started = home.start_head("--num-cpus", "8", before=("--mount", "sh", "-c", script, "sh", rayo))
+    home.program = rayo
+    session = Path(started["session_dir"])
+
+    def in_its_place(command):
+        subprocess.run(["nsenter", "-m", "-t", str(pid_in(session / "head", "head.pid")), "sh", "-c", f"cd {state} && {command}"], check=True)
+
+    def raylet_says(text):
+        home.wait_for(lambda: any(text in log.read_text() for log in session.rglob("raylet.log")), text)
+
+    first, second, third = (Program(home, "cluster_deaths", "late") for _ in range(3))
+    for program in first, second, third:
+        program.line_that("ready", 60)
+    in_its_place("head -c 64m /dev/zero >ballast 2>/dev/null || true")
+    first.tell("go")
+    while not (line := first.line()).startswith("{"):
+        pass
+    assert "read_only: the head takes no changes" in json.loads(line)["error"], line
+    raylet_says("the head is read_only")
+    second.tell("go")
+    assert second.line() == "0", "it has made no call yet"
+    assert "read_only: the head takes no changes" in json.loads(second.line())["error"]
+    in_its_place("rm ballast")
+    raylet_says("the head takes changes again")
+    third.tell("go")
+    assert [third.line() for _ in range(3)] == ["0", "1", "2"]
+    for program in first, second:
+        assert program.end() == 0

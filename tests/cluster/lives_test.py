@@ -1,5 +1,6 @@
 """If these fail: a detached actor dies with its program or is never got rid of, or an actor that may be restarted is not."""
 import os
+import re
 import signal
 import subprocess
 
@@ -22,6 +23,18 @@ def test_a_detached_actor_outlives_its_program_until_it_is_killed(home):
     lives(home, "kill")
     assert home.status()["actors"]["named"] == []
     home.wait_for(lambda: all(job["state"] == "ended" for job in home.rayo("list", "jobs", "--json", code=0).json()["jobs"]), "its job's end")
+
+
+def test_a_detached_actor_made_with_refs_comes_back_when_their_program_is_gone(home):
+    home.start_head("--num-cpus", "4")
+    assert lives(home, "detach-with-refs") == "41"
+    home.wait_for(lambda: [job["state"] for job in home.rayo("list", "jobs", "--json", code=0).json()["jobs"]].count("ended") == 1, "its program's end")
+    pid, count = map(int, lives(home, "use-phoenix").split())
+    assert count == 42
+    os.kill(pid, signal.SIGKILL)
+    other, count = map(int, lives(home, "use-phoenix").split())
+    assert (other != pid, count) == (True, 41), "it begins again with its arguments"
+    assert re.match(r"argument ref 1 of the detached actor 'phoenix' has 2000\d\d bytes, which end with this program", lives(home, "detach-large"))
 
 
 def test_an_actor_comes_back_after_kill_9_as_often_as_it_may(home):

@@ -2,6 +2,9 @@
 //
 //   cluster_lives detach    spawns the detached actor "keeper" of the namespace "lives" and ends
 //   cluster_lives detach-elsewhere    the same, where the resource "elsewhere" is; does not wait for it
+//   cluster_lives detach-with-refs    a detached "phoenix" that may restart, made with refs: prints its count
+//   cluster_lives use-phoenix         prints its pid, then its count
+//   cluster_lives detach-large        the same with a ref to more than it can keep: prints why not
 //   cluster_lives use       finds it and counts with it: prints the count
 //   cluster_lives kill      ends it
 //   cluster_lives restart   an actor is killed with -9 and comes back, until it may not: exit 0 where all held
@@ -42,6 +45,11 @@ struct Phoenix {
     for (;;) ::pause();
   }
   void sleep(int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+};
+
+struct Shelf {
+  std::string text;
+  explicit Shelf(std::string from) : text(std::move(from)) {}
 };
 
 struct Deep {
@@ -109,6 +117,18 @@ int retry() {
   return g_failed;
 }
 
+const rayo::ActorOptions kPhoenix{.name = "phoenix", .max_restarts = 1, .lifetime = rayo::Lifetime::kDetached};
+
+int detach_large() {
+  try {
+    rayo::spawn<Shelf>(kPhoenix, rayo::put(std::string(200'000, 'x')));
+  } catch (const rayo::Invalid& refused) {
+    std::printf("%s\n", refused.text().c_str());
+    return 0;
+  }
+  return 1;
+}
+
 int overflow() {
   auto deep = rayo::spawn<Deep>({.max_concurrency = 2, .stack_size = 1 << 20});
   check(deep.call<&Deep::dive>(100).get(20s) == 100, "what fits runs");
@@ -155,6 +175,15 @@ int main(int argc, char** argv) {
                          .resources = {.custom = {{"elsewhere", 1}}},
                          .lifetime = rayo::Lifetime::kDetached,
                          .schedule_timeout = 0s});
+  } else if (what == "detach-with-refs") {
+    auto phoenix = rayo::spawn<Phoenix>(kPhoenix, rayo::put(int64_t{40}));
+    std::printf("%lld\n", static_cast<long long>(phoenix.call<&Phoenix::add>().get()));
+  } else if (what == "use-phoenix") {
+    auto phoenix = rayo::actor<Phoenix>("phoenix");
+    std::printf("%lld %lld\n", static_cast<long long>(phoenix.call<&Phoenix::pid>().get()),
+                static_cast<long long>(phoenix.call<&Phoenix::add>().get()));
+  } else if (what == "detach-large") {
+    return detach_large();
   } else if (what == "use") {
     std::printf("%lld\n", static_cast<long long>(rayo::actor<Keeper>("keeper").call<&Keeper::add>().get()));
   } else if (what == "kill") {
