@@ -17,7 +17,7 @@ DataPort::DataPort(base::Loop& loop, const rpc::Secret& data_secret, PeerLinks& 
 void DataPort::accept(base::Fd socket, const rpc::DataHeaderBytes& bytes) {
   auto header = rpc::parse_data_header(bytes);
   if (!header || header->kind == rpc::LinkKind::kJoin || !rpc::verify(*header, keys_)) return;
-  if (!header->tls && !nonces_.admit(header->nonce, loop_.now())) return;
+  if (!nonces_.admit(header->nonce, loop_.now())) return;
   switch (header->kind) {
     case rpc::LinkKind::kCall:
       links_.accepted(std::move(socket), *header);

@@ -36,6 +36,7 @@ base::Status write_failure(TransferLink& link, const proto::Failure& failure) {
 }
 
 base::StatusOr<ObjectId> read_request(TransferLink& link) {
+  RAYO_RETURN_IF_ERROR(link.shake_hands(base::deadline_after(base::system_clock().now(), rpc::kHandshakeLimit)));
   rpc::FrameHeader header;
   RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(&header, 1))));
   ObjectId object;

@@ -5,8 +5,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+
+#include "runtime/rpc/dial.h"
 
 namespace rayo::raylet {
 namespace {
@@ -23,6 +26,16 @@ TransferLink::TransferLink(base::Fd fd, std::optional<rpc::TlsPump> tls, base::D
   setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
+base::Status TransferLink::shake_hands(base::TimePoint deadline) {
+  while (tls_ && !tls_->handshake_done()) {
+    RAYO_ASSIGN_OR_RETURN(bool readable, rpc::wait_fd(fd_.get(), POLLIN, deadline));
+    if (!readable)
+      return base::failed(absl::StatusCode::kDeadlineExceeded, "the other node did not end its handshake in time");
+    RAYO_RETURN_IF_ERROR(feed_tls());
+  }
+  return base::Status();
+}
+
 base::Status TransferLink::write(std::span<const std::byte> bytes) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!tls_) return send_all(text);
@@ -33,12 +46,7 @@ base::Status TransferLink::write(std::span<const std::byte> bytes) {
     text.remove_prefix(piece.size());
   }
   // Before the handshake is done the pump only queues: it is driven until what was written is on its way.
-  while (!tls_->handshake_done()) {
-    std::array<std::byte, 4096> incoming;
-    RAYO_ASSIGN_OR_RETURN(size_t got, receive(incoming));
-    RAYO_RETURN_IF_ERROR(tls_->feed({reinterpret_cast<const char*>(incoming.data()), got}));
-    RAYO_RETURN_IF_ERROR(flush_tls());
-  }
+  while (!tls_->handshake_done()) RAYO_RETURN_IF_ERROR(feed_tls());
   return base::Status();
 }
 
@@ -77,17 +85,19 @@ base::StatusOr<size_t> TransferLink::receive(std::span<std::byte> bytes) {
 }
 
 base::StatusOr<size_t> TransferLink::receive_tls(std::span<std::byte> bytes) {
-  std::array<std::byte, 64 << 10> incoming;
-  while (tls_->plaintext().empty()) {
-    RAYO_ASSIGN_OR_RETURN(size_t got, receive(incoming));
-    RAYO_RETURN_IF_ERROR(tls_->feed({reinterpret_cast<const char*>(incoming.data()), got}));
-    RAYO_RETURN_IF_ERROR(flush_tls());
-  }
+  while (tls_->plaintext().empty()) RAYO_RETURN_IF_ERROR(feed_tls());
   std::string_view plain = tls_->plaintext();
   size_t size = std::min(plain.size(), bytes.size());
   std::memcpy(bytes.data(), plain.data(), size);
   tls_->consume(size);
   return size;
+}
+
+base::Status TransferLink::feed_tls() {
+  std::array<std::byte, 64 << 10> incoming;
+  RAYO_ASSIGN_OR_RETURN(size_t got, receive(incoming));
+  RAYO_RETURN_IF_ERROR(tls_->feed({reinterpret_cast<const char*>(incoming.data()), got}));
+  return flush_tls();
 }
 
 base::Status TransferLink::flush_tls() {

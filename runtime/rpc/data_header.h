@@ -4,10 +4,10 @@
 //
 //     auto header = parse_data_header(bytes);                       // not ours: close, say nothing
 //     if (!verify(*header, header->kind == LinkKind::kJoin ? join_keys : data_keys)) close;
-//     if (!header->tls && !nonces.admit(header->nonce, clock.now())) close;
+//     if (!nonces.admit(header->nonce, clock.now())) close;
 //
-// Whoever fails is told nothing. With TLS a replayed header leads only to a handshake that fails; without it
-// the nonce cache refuses it. Values and one class without I/O; no thread of its own.
+// Whoever fails is told nothing. The nonce cache refuses a replayed header: without TLS it would be as good as the first,
+// with TLS it would still cost a handshake that fails. Values and one class without I/O; no thread of its own.
 #pragma once
 
 #include <array>
@@ -26,6 +26,8 @@ constexpr size_t kDataHeaderBytes = 64;
 constexpr uint8_t kTlsFirstByte = 0x16;  // a TLS handshake record: gRPC's
 constexpr std::array<uint8_t, 4> kDataMagic = {'R', 'A', 'Y', 'O'};
 constexpr uint8_t kDataHeaderVersion = 1;
+// Of an acceptor's patience, from the 65th byte on: the whole handshake, however its bytes come.
+constexpr base::Duration kHandshakeLimit = std::chrono::seconds(2);
 
 enum class LinkKind : uint8_t {
   kJoin = 1,    // a machine that holds the token; keys of_join, TLS always (join.h)
@@ -74,7 +76,7 @@ std::optional<DataHeader> parse_data_header(std::span<const uint8_t, kDataHeader
 // Compares in constant time.
 bool verify(const DataHeader& header, const LinkKeys& keys);
 
-// Nonces seen, against replay of a header without TLS: each is refused for `keep` after it was first seen.
+// Nonces seen, against replay of a header: each is refused for `keep` after it was first seen.
 // Only verified headers may be shown to it, so a stranger cannot fill it. At its byte budget the older half
 // is forgotten.
 class NonceCache {

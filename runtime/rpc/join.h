@@ -57,8 +57,6 @@ struct JoinDesk {
   Secret data_secret{};
 };
 
-constexpr base::Duration kHandshakeLimit = std::chrono::seconds(2);
-
 // Serves one joiner from the byte behind its header, for kHandshakeLimit at most, and closes the socket.
 // Verifies the header. Returns who joined, for the log; an error has been told to nobody but (another
 // version) a joiner that holds the token.

@@ -297,8 +297,12 @@ void Peers::on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::F
     std::copy(accepted.nonce().begin(), accepted.nonce().end(), nonce.begin());
     tls = std::make_unique<rpc::TlsPump>(rpc::TlsPump::server(self_.keys.tls_key(nonce)));
   }
-  // Who it is shows in nothing but its calls: they are answered on the link they came by.
-  (void)engine_.add_tcp_peer(std::move(fds[0]), std::move(tls));
+  const auto peer = engine_.add_tcp_peer(std::move(fds[0]), std::move(tls));
+  if (!peer.ok()) return;
+  // A header can be recorded, the key behind it cannot: who has not said by then who it is holds no descriptor any more.
+  idleness_.alarms.at(idleness_.clock.now() + rpc::kHandshakeLimit, [this, peer = *peer] {
+    if (!callers_.contains(peer)) engine_.close(peer);
+  });
 }
 
 }  // namespace rayo::worker

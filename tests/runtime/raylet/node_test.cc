@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/package_store.h"
+#include "runtime/rpc/data_header.h"
+#include "runtime/rpc/dial.h"
 #include "runtime/rpc/grpc/client.h"
 #include "runtime/rpc/grpc/methods.h"
 #include "runtime/rpc/proto_ids.h"
@@ -130,6 +133,22 @@ class NodeTest : public testing::Test {
     base::TimePoint deadline = loop_->deadline(limit);
     while (::kill(pid, 0) == 0 && loop_->now() < deadline) base::sleep_for(5ms);
     return ::kill(pid, 0) != 0;
+  }
+
+  // ---- a connection to the node's port, on the driver's thread ----
+  rpc::LinkKeys data_keys() const { return rpc::LinkKeys::of_data(head_->token.data_secret()); }
+  base::Fd dial(const rpc::DataHeaderBytes& header) {
+    auto address = base::parse_host_port(head_->registered.node().address());
+    auto socket = rpc::dial(*address, loop_->deadline(5s));
+    EXPECT_TRUE(socket.ok()) << socket.status();
+    if (!socket.ok()) return {};
+    EXPECT_EQ(::send(socket->get(), header.data(), header.size(), MSG_NOSIGNAL), static_cast<ssize_t>(header.size()));
+    return std::move(*socket);
+  }
+  bool closed(const base::Fd& socket, base::Duration within) const {
+    auto readable = rpc::wait_fd(socket.get(), POLLIN, loop_->deadline(within));
+    char byte;
+    return readable.ok() && *readable && ::recv(socket.get(), &byte, 1, 0) <= 0;
   }
 
   base::Loop* loop_ = nullptr;
@@ -529,6 +548,35 @@ TEST_F(NodeTest, ADeathIsBelievedOnTheWordOfTheProcessesOwnNode) {
     auto told = await([](const proto::ToWorker& message) { return message.has_peer_gone(); });
     ASSERT_TRUE(told);
     EXPECT_EQ(told->message.peer_gone().death().text(), "signal 9");
+  });
+}
+
+// Else 64 bytes that were seen on their way once are enough, sent again and again, to keep a node from its objects.
+TEST_F(NodeTest, ADataHeaderIsTakenOnce) {
+  run([this] {
+    connect_driver();
+    base::run_on_thread(thread_, [&] {
+      for (auto kind : {rpc::LinkKind::kData, rpc::LinkKind::kCall, rpc::LinkKind::kDriver}) {
+        auto header = rpc::encode(rpc::make_data_header(kind, true, rpc::id_bytes(driver_->id), data_keys()));
+        base::Fd first = dial(header), again = dial(header);
+        EXPECT_TRUE(closed(again, 1s)) << "kind " << static_cast<int>(kind);
+        EXPECT_FALSE(closed(first, 0s)) << "kind " << static_cast<int>(kind);
+      }
+    });
+  });
+}
+
+TEST_F(NodeTest, AHandshakeThatDripsHoldsNoTransfer) {
+  run([this] {
+    base::run_on_thread(thread_, [&] {
+      base::Fd slow = dial(rpc::encode(rpc::make_data_header(rpc::LinkKind::kData, true, {}, data_keys())));
+      const char record[] = {0x16, 3, 1, 0x40, 0};  // of TLS, 16 KiB long, which never comes whole
+      ASSERT_EQ(::send(slow.get(), record, sizeof record, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof record));
+      const auto end = loop_->deadline(10 * rpc::kHandshakeLimit);
+      bool cut = false;
+      while (!(cut = closed(slow, 100ms)) && loop_->now() < end) (void)::send(slow.get(), "x", 1, MSG_NOSIGNAL);
+      EXPECT_TRUE(cut);
+    });
   });
 }
 

@@ -95,6 +95,14 @@ class FakeRaylet {
     for (auto& [connection, call_id] : std::exchange(marks_, {})) send(connection, call_id, done);
   }
   std::atomic<int> marks_asked{0};
+  // Gives the process that came first a connection that came to the node for it, TLS to follow.
+  void hand_over(int socket, const rpc::Nonce& nonce) {
+    std::lock_guard hold(mutex_);
+    proto::ToWorker message;
+    message.mutable_accepted_peer()->set_tls(true);
+    message.mutable_accepted_peer()->set_nonce(nonce.data(), nonce.size());
+    send(connections_.front().get(), 0, message, {socket});
+  }
   std::atomic<int> lent{0};
   std::atomic<int> leases_granted{0};
   std::atomic<int> leases_returned{0};

@@ -4,8 +4,10 @@
 #include <array>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <random>
 
+#include "runtime/rpc/data_header.h"
 #include "tests/runtime/worker/process_fixture.h"
 
 namespace rayo::worker {
@@ -492,6 +494,25 @@ TEST_F(ProcessTest, AChildOfForkGetsATypedError) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 7);
   EXPECT_EQ(get(call(counter, 2, 1)).number, 2);
+}
+
+// Else whoever has recorded the 64 bytes before a call's handshake uses up a worker's descriptors.
+TEST_F(ProcessTest, WhoConnectsAndNeverSaysWhoItIsIsCutOff) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  base::Fd stranger(ends[0]), theirs(ends[1]);
+  raylet_.hand_over(theirs.get(), rpc::random_nonce());
+  theirs = {};
+  const char record[] = {0x16, 3, 1, 0x40, 0};  // of TLS, 16 KiB long, which never comes whole
+  ASSERT_EQ(::send(stranger.get(), record, sizeof record, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof record));
+  const base::TimePoint end = base::system_clock().now() + 10 * rpc::kHandshakeLimit;
+  bool cut = false;
+  while (!cut && base::system_clock().now() < end) {
+    pollfd entry{stranger.get(), POLLIN, 0};
+    cut = ::poll(&entry, 1, 100) == 1;
+    if (!cut) (void)::send(stranger.get(), "x", 1, MSG_NOSIGNAL);
+  }
+  EXPECT_TRUE(cut);
 }
 
 TEST_F(ProcessTest, AfterShutdownEverythingIsUnavailable) {
