@@ -38,7 +38,10 @@ class TlsWire : public FrameWire {
   // Descriptors cannot travel: whoever sends to a remote driver sends none.
   bool send(uint64_t call_id, const proto::ToWorker& message, std::vector<base::Fd>) override {
     if (!pump_.write(encode_frame(call_id, message, 0)).ok()) return false;
-    return flush() && stream_->backlog() <= kBacklogLimit;
+    if (!flush()) return false;
+    if (stream_->backlog() <= kBacklogLimit) return true;
+    stream_->close();
+    return false;
   }
 
   void close() override { stream_->close(); }
