@@ -3,6 +3,7 @@
 #include <absl/strings/cord.h>
 #include <cerrno>
 #include <cstring>
+#include <sys/resource.h>
 
 #include "runtime/base/text.h"
 
@@ -20,8 +21,12 @@ Status failed(absl::StatusCode code, std::string_view what, std::string_view nex
 
 Status failed_errno(int error, std::string_view what, std::string_view next_step) {
   char buffer[128];
-  return failed(absl::ErrnoToStatusCode(error),
-                cat(what, ": ", std::string_view(strerror_r(error, buffer, sizeof buffer))), next_step);
+  std::string text = cat(what, ": ", std::string_view(strerror_r(error, buffer, sizeof buffer)));
+  if (error != EMFILE) return failed(absl::ErrnoToStatusCode(error), text, next_step);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return failed(absl::ErrnoToStatusCode(error), cat(text, " (this process may have ", limit.rlim_cur, ")"),
+                "end what is not needed, or raise the limit (`ulimit -n`) before its program or node is started");
 }
 
 std::string next_step(const Status& status) {

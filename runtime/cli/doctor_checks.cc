@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <charconv>
 #include <ctime>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -12,6 +11,7 @@
 #include "gpu/device.h"
 #include "runtime/base/cgroup.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/session.h"
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
@@ -24,7 +24,10 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
-constexpr rlim_t kEnoughDescriptors = 4096;     // two for each ring of a few hundred workers, and the connections
+constexpr uint64_t kEnoughDescriptors =
+    4096;  // of a raylet: seven for each of a few hundred workers, and the connections
+constexpr uint64_t kUsualDescriptors = 1024;    // of a program or worker: what systems give
+constexpr uint64_t kDescriptorsOfARing = 2;     // the peer's two eventfds
 constexpr int64_t kEnoughMemory = 512ll << 20;  // a raylet, a head and a few workers
 constexpr int64_t kEnoughDisk = 1ll << 30;      // logs of one session (1 GiB) and the control store
 
@@ -42,14 +45,21 @@ int64_t number_of(const base::Path& file) {
 
 }  // namespace
 
-Finding check_descriptors() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  std::string text = cat("open files: ", limit.rlim_cur, " (hard limit ", limit.rlim_max, ")");
-  if (limit.rlim_max >= kEnoughDescriptors) return {"limits", Health::kGood, text, {}};
-  return {"limits", Health::kBad, text,
-          cat("raise the hard limit to ", kEnoughDescriptors,
-              " or more: `ulimit -Hn`, /etc/security/limits.conf, or LimitNOFILE")};
+// Daemons raise the soft limit to the hard one; programs and their workers keep it.
+Finding check_descriptors(uint64_t soft, uint64_t hard) {
+  std::string text =
+      cat("open files: ", hard, " for a node (hard limit), ", soft, " for a program or worker (soft limit)");
+  if (hard < kEnoughDescriptors) {
+    return {"limits", Health::kBad, text,
+            cat("raise the hard limit to ", kEnoughDescriptors,
+                " or more: `ulimit -Hn`, /etc/security/limits.conf, or LimitNOFILE")};
+  }
+  if (soft < kUsualDescriptors) {
+    return {"limits", Health::kNotice, cat(text, ": it can reach some ", soft / kDescriptorsOfARing, " others"),
+            cat("raise the soft limit to ", kUsualDescriptors, " or more (`ulimit -Sn ", kUsualDescriptors,
+                "`) before a node or program is started")};
+  }
+  return {"limits", Health::kGood, text, {}};
 }
 
 Finding check_memory_cgroup(const base::Path& root) {
@@ -179,8 +189,9 @@ Finding check_directory(const std::string& what, const base::Path& dir) {
 }
 
 std::vector<Finding> check_machine() {
+  const rlimit files = base::open_files();
   return {check_processor("/"),
-          check_descriptors(),
+          check_descriptors(files.rlim_cur, files.rlim_max),
           check_memory_cgroup("/"),
           check_worker_groups("/"),
           check_huge_pages("/"),

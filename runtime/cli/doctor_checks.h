@@ -19,7 +19,7 @@ struct Finding {
 };
 
 // `root` stands before /proc and /sys: "/" but in tests.
-Finding check_descriptors();
+Finding check_descriptors(uint64_t soft, uint64_t hard);
 Finding check_memory_cgroup(const base::Path& root);
 Finding check_worker_groups(const base::Path& root);
 Finding check_huge_pages(const base::Path& root);

@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/loop/loop.h"
 #include "runtime/base/loop/signals.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/settings.h"
 #include "runtime/head/head_process.h"
 
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   }
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(077);
+  base::raise_open_files();
   base::init_log("head");
   auto settings = base::read_head_settings(arguments.settings);
   if (!settings.ok()) {

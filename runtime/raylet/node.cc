@@ -154,6 +154,7 @@ struct Node::State {
     requests.on_create([this](const proto::ActorSpec& spec) { return start_here(spec); },
                        [this](ActorId actor, const proto::Failure& why) { end_here(actor, why); });
     starter.use_groups(groups);
+    if (start.open_files) starter.use_open_files(*start.open_files);
     processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
       actors.process_gone(process, death);
       leases.process_gone(process);

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <sys/resource.h>
 
 #include "runtime/base/loop/event.h"
 #include "runtime/raylet/node_start.h"
@@ -22,6 +24,7 @@ struct NodeStart {
   NodeOffer offer;
   rpc::JoinResult joined;
   std::unique_ptr<rpc::Port> port;
+  std::optional<rlimit> open_files;  // of its workers, where it has taken more for itself
 };
 
 class Node {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/base/log.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/pid_file.h"
 #include "runtime/base/text.h"
 #include "runtime/rpc/proto_ids.h"
@@ -83,7 +84,8 @@ void PeerLinks::connect_here(LocalProcess& from, uint64_t call_id, LocalProcess&
   }
   if (auto made = make_link(from, call_id, to); !made.ok())
     refuse(from.id, call_id, {},
-           unavailable(std::string(base::message(made)), "end processes that are not needed any more"));
+           unavailable(cat("the raylet cannot link two processes of its node: ", base::message(made)),
+                       base::next_step(made)));
 }
 
 void PeerLinks::introduce(ProcessId from, ProcessId to) {
@@ -94,13 +96,32 @@ void PeerLinks::introduce(ProcessId from, ProcessId to) {
   (void)make_link(*caller, 0, *target);
 }
 
+namespace {
+
+// What a process is given of a ring: its memory, and the other side's doorbell.
+base::StatusOr<std::vector<base::Fd>> ring_descriptors(int ring_fd, const LocalProcess& peer) {
+  const rpc::DoorbellFds& bell = peer.doorbell_fds;
+  std::vector<base::Fd> descriptors;
+  for (int fd : {ring_fd, bell.page.get(), bell.main.get(), bell.service.get()}) {
+    RAYO_ASSIGN_OR_RETURN(base::Fd copy, base::duplicate(fd));
+    descriptors.push_back(std::move(copy));
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+// All that can fail comes before anything is sent: a frame whose descriptors cannot go ends a process's connection.
 base::Status PeerLinks::make_link(LocalProcess& from, uint64_t call_id, LocalProcess& to) {
   RAYO_ASSIGN_OR_RETURN(auto pair, rpc::RingPair::create());
+  RAYO_ASSIGN_OR_RETURN(auto for_to, ring_descriptors(pair.fd.get(), from));
+  RAYO_ASSIGN_OR_RETURN(auto for_from, ring_descriptors(pair.fd.get(), to));
   auto bit_in_to = take_bit(to.id), bit_in_from = take_bit(from.id);
   if (!bit_in_to || !bit_in_from) {
     if (bit_in_to) bits_[to.id].reset(*bit_in_to);
     if (bit_in_from) bits_[from.id].reset(*bit_in_from);
-    return base::failed(absl::StatusCode::kUnavailable, cat("more than ", rpc::kDoorbellBits, " peers of one process"));
+    return base::failed(absl::StatusCode::kUnavailable, cat("more than ", rpc::kDoorbellBits, " peers of one process"),
+                        "end processes that are not needed any more");
   }
   Link& link = links_[key_of(from.id, to.id)];
   link.sides[0] = from.id;
@@ -109,13 +130,13 @@ base::Status PeerLinks::make_link(LocalProcess& from, uint64_t call_id, LocalPro
   link.bits[1] = *bit_in_to;
   link.closed = std::move(pair.closed_mark);
   // The other side first: it is ready before the first frame is in its ring.
-  send_link(to, 0, from, link, pair.fd.get());
-  send_link(from, call_id, to, link, pair.fd.get());
+  send_link(to, 0, from, link, std::move(for_to));
+  send_link(from, call_id, to, link, std::move(for_from));
   return absl::OkStatus();
 }
 
-bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,
-                          int ring_fd) {
+void PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,
+                          std::vector<base::Fd> descriptors) {
   int side = link.sides[0] == to.id ? 0 : 1;
   proto::ToWorker message;
   auto& out = *message.mutable_peer_link();
@@ -126,10 +147,7 @@ bool PeerLinks::send_link(const LocalProcess& to, uint64_t call_id, const LocalP
   out.set_first(side == 0);
   out.set_my_bit(link.bits[1 - side]);
   out.set_peer_bit(link.bits[side]);
-  std::vector<base::Fd> descriptors;
-  for (int fd : {ring_fd, peer.doorbell_fds.page.get(), peer.doorbell_fds.main.get(), peer.doorbell_fds.service.get()})
-    descriptors.push_back(duplicate(fd));
-  return processes_.send(to.id, call_id, message, std::move(descriptors));
+  processes_.send(to.id, call_id, message, std::move(descriptors));
 }
 
 void PeerLinks::connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer) {

@@ -73,7 +73,8 @@ class PeerLinks {
   base::Status make_link(LocalProcess& from, uint64_t call_id, LocalProcess& to);
   void connect_away(LocalProcess& from, uint64_t call_id, const proto::ProcessAddress& peer);
   void refuse(ProcessId from, uint64_t call_id, const proto::ProcessAddress& peer, proto::Failure failure);
-  bool send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link, int ring_fd);
+  void send_link(const LocalProcess& to, uint64_t call_id, const LocalProcess& peer, const Link& link,
+                 std::vector<base::Fd> descriptors);
   std::optional<uint32_t> take_bit(ProcessId process);
   void drop_link(const Key& key);
   void tell_gone(ProcessId to, ProcessId gone, const proto::DeathRecord& death);

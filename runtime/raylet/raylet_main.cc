@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/loop/signals.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/session.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/node.h"
@@ -73,6 +74,7 @@ void watch_owner(base::Loop& loop, raylet::Node& node, int owner_pid) {
 
 int serve(base::Loop& loop, const RayletSettings& settings, int ready_fd) {
   raylet::NodeStart start;
+  start.open_files = base::raise_open_files();
   if (auto outcome = prepare(loop, settings, start); !outcome.status.ok()) {
     tell_failure(ready_fd, outcome);
     return outcome.exit_code;

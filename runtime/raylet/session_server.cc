@@ -4,6 +4,7 @@
 
 #include "runtime/base/ids.h"
 #include "runtime/base/log.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/text.h"
 #include "runtime/base/version.h"
 #include "runtime/raylet/frame_dispatch.h"
@@ -33,6 +34,14 @@ proto::Failure invalid(std::string text, std::string next_step = {}) {
   failure.set_text(std::move(text));
   failure.set_next_step(std::move(next_step));
   return failure;
+}
+
+base::StatusOr<rpc::PeerDoorbell> map_doorbell(const rpc::DoorbellFds& fds) {
+  rpc::DoorbellFds copies;
+  RAYO_ASSIGN_OR_RETURN(copies.page, base::duplicate(fds.page.get()));
+  RAYO_ASSIGN_OR_RETURN(copies.main, base::duplicate(fds.main.get()));
+  RAYO_ASSIGN_OR_RETURN(copies.service, base::duplicate(fds.service.get()));
+  return rpc::PeerDoorbell::map(std::move(copies));
 }
 
 }  // namespace
@@ -112,14 +121,15 @@ LocalProcess* SessionServer::welcome(FrameWire& wire, ReceivedFrame& frame) {
   LocalProcess* process = hello.kind() == proto::DRIVER ? welcome_driver(wire, frame) : welcome_worker(wire, frame);
   if (!process) return nullptr;
   proto::Failure failure;
-  if (!take_doorbell(*process, frame, failure)) {
+  base::Fd arena;
+  if (!take_doorbell(*process, frame, failure) || !copy_arena(*process, arena, failure)) {
     refuse(wire, frame.call_id, std::move(failure));
     if (process->kind == proto::DRIVER) driver_left(process->id, false);
     return nullptr;
   }
   process->wire = &wire;
   parts_.objects.process_joined(process->id);
-  send_reply(wire, frame.call_id, *process);
+  send_reply(wire, frame.call_id, *process, std::move(arena));
   if (process->kind == proto::DRIVER) return process;
   if (parts_.starter.hello(process->id, hello, wire.peer_pid())) return process;
   process->wire = nullptr;
@@ -175,14 +185,25 @@ bool SessionServer::take_doorbell(LocalProcess& process, ReceivedFrame& frame, p
   }
   process.doorbell_fds = {std::move(frame.descriptors[0]), std::move(frame.descriptors[1]),
                           std::move(frame.descriptors[2])};
-  const auto& fds = process.doorbell_fds;
-  auto mapped =
-      rpc::PeerDoorbell::map({duplicate(fds.page.get()), duplicate(fds.main.get()), duplicate(fds.service.get())});
+  auto mapped = map_doorbell(process.doorbell_fds);
   if (!mapped.ok()) {
     failure = failure_of(mapped.status());
     return false;
   }
   process.doorbell.emplace(std::move(*mapped));
+  return true;
+}
+
+// Empty where the process gets none.
+bool SessionServer::copy_arena(const LocalProcess& process, base::Fd& copy, proto::Failure& failure) {
+  const auto arena = parts_.objects.arena();
+  if (arena.bytes == 0 || process.remote || process.kind == proto::ZYGOTE) return true;
+  auto copied = base::duplicate(arena.fd);
+  if (!copied.ok()) {
+    failure = failure_of(copied.status());
+    return false;
+  }
+  copy = std::move(*copied);
   return true;
 }
 
@@ -193,7 +214,7 @@ void SessionServer::refuse(FrameWire& wire, uint64_t call_id, proto::Failure fai
   base::sleep_for(20ms);  // for the answer to leave before the connection is closed
 }
 
-void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalProcess& process) {
+void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalProcess& process, base::Fd arena) {
   proto::ToWorker message;
   auto& reply = *message.mutable_hello_reply();
   rpc::to_proto(parts_.own.id, reply.mutable_node());
@@ -206,10 +227,9 @@ void SessionServer::send_reply(FrameWire& wire, uint64_t call_id, const LocalPro
   reply.set_data_secret(facts_.data_secret);
   reply.set_idle_link_ms(std::chrono::duration_cast<std::chrono::milliseconds>(facts_.idle_link).count());
   std::vector<base::Fd> descriptors;
-  auto arena = parts_.objects.arena();
-  if (arena.bytes > 0 && !process.remote && process.kind != proto::ZYGOTE) {
-    reply.set_arena_bytes(arena.bytes);
-    descriptors.push_back(duplicate(arena.fd));
+  if (arena) {
+    reply.set_arena_bytes(parts_.objects.arena().bytes);
+    descriptors.push_back(std::move(arena));
   }
   wire.send(call_id, message, std::move(descriptors));
 }

@@ -42,8 +42,9 @@ class SessionServer {
   LocalProcess* welcome_driver(FrameWire& wire, const ReceivedFrame& frame);
   LocalProcess* welcome_worker(FrameWire& wire, const ReceivedFrame& frame);
   bool take_doorbell(LocalProcess& process, ReceivedFrame& frame, proto::Failure& failure);
+  bool copy_arena(const LocalProcess& process, base::Fd& copy, proto::Failure& failure);
   void refuse(FrameWire& wire, uint64_t call_id, proto::Failure failure);
-  void send_reply(FrameWire& wire, uint64_t call_id, const LocalProcess& process);
+  void send_reply(FrameWire& wire, uint64_t call_id, const LocalProcess& process, base::Fd arena);
   void show_last_lines();
   void driver_left(ProcessId driver, bool said_goodbye);
 

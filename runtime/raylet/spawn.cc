@@ -27,6 +27,7 @@ struct Prepared {
   int null_fd = -1;
   int out_fd = -1;
   int error_fd = -1;
+  const rlimit* open_files = nullptr;
   pid_t parent = 0;
   int failure = 0;  // written by the child: errno of what failed
 };
@@ -53,6 +54,7 @@ void run_child(Prepared& p) {
     p.failure = errno;
     _exit(127);
   }
+  if (p.open_files) setrlimit(RLIMIT_NOFILE, p.open_files);
   fexecve(p.program_fd, p.argv.data(), p.envp.data());
   p.failure = errno;
   _exit(127);
@@ -71,6 +73,7 @@ base::StatusOr<pid_t> spawn_child(const SpawnRequest& request) {
   prepared.null_fd = null_fd;
   prepared.out_fd = request.out_fd;
   prepared.error_fd = request.error_fd;
+  prepared.open_files = request.open_files ? &*request.open_files : nullptr;
   prepared.parent = getpid();
   // No handler of ours may run in the child while it shares our memory.
   sigset_t all, old_mask;

@@ -3,7 +3,9 @@
 // death signal follows it.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct SpawnRequest {
   std::string working_directory;         // "" or gone: stays where the raylet is
   int out_fd = -1;
   int error_fd = -1;
+  std::optional<rlimit> open_files;  // else those of this process
 };
 
 base::StatusOr<pid_t> spawn_child(const SpawnRequest& request);

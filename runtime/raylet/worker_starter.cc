@@ -118,6 +118,7 @@ base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const 
   request.working_directory = job.working_directory;
   request.out_fd = files.out.get();
   request.error_fd = files.error.get();
+  request.open_files = open_files_;
   RAYO_ASSIGN_OR_RETURN(pid_t pid, spawn_child(request));
   LocalProcess& entry = processes_.add(process, zygote ? proto::ZYGOTE : proto::WORKER, job.id);
   entry.log = logs_.path(process, false);

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <sys/resource.h>
 #include <unordered_map>
 #include <vector>
 
@@ -56,6 +58,8 @@ class WorkerStarter {
   using NewSession = std::function<void(base::Fd)>;
   // Each worker gets a group of its own there; outlives this.
   void use_groups(WorkerGroups& groups) { groups_ = &groups; }
+  // How many files a worker may have open; not called: as many as this process.
+  void use_open_files(const rlimit& limit) { open_files_ = limit; }
   void on_new_session(NewSession handler) { new_session_ = std::move(handler); }
 
   // Exit frame, and SIGKILL to its group after `grace`. The first reason stays.
@@ -102,6 +106,7 @@ class WorkerStarter {
   OpenPackage open_package_;
   Listener listener_;
   WorkerGroups* groups_ = nullptr;
+  std::optional<rlimit> open_files_;
   NewSession new_session_;
   std::unordered_map<ProcessId, Child> children_;
   std::map<JobId, Zygote> zygotes_;

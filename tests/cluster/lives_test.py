@@ -1,6 +1,7 @@
 """If these fail: a detached actor dies with its program or is never got rid of, or an actor that may be restarted is not."""
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -40,6 +41,17 @@ def test_a_detached_actor_made_with_refs_comes_back_when_their_program_is_gone(h
 def test_an_actor_comes_back_after_kill_9_as_often_as_it_may(home):
     home.start_head("--num-cpus", "4")
     lives(home, "restart")
+
+
+def test_daemons_open_as_many_files_as_they_may_and_workers_as_many_as_the_user_said(home):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert hard > 256
+    home.start_head(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
+    assert lives(home, "detach") == "1"
+    limits = {os.path.basename(command.split()[0]): resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid, command in home.processes().items()}
+    lives(home, "kill")
+    assert limits["rayo-raylet"] == limits["rayo-head"] == (hard, hard), limits
+    assert limits["cluster_lives"] == (256, hard), limits
 
 
 def test_calls_under_way_at_a_death_are_sent_to_the_next_life(home):

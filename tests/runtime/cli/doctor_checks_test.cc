@@ -57,6 +57,15 @@ TEST_F(Doctor, HugePagesMissingAreANoticeNotAFault) {
   EXPECT_EQ(check_huge_pages(root_).health, Health::kGood);
 }
 
+TEST_F(Doctor, FilesOfANodeAreItsHardLimitAndThoseOfAProgramItsSoftOne) {
+  EXPECT_EQ(check_descriptors(1024, 524288).health, Health::kGood);
+  EXPECT_EQ(check_descriptors(1024, 1024).health, Health::kBad);
+  Finding tight = check_descriptors(256, 524288);
+  EXPECT_EQ(tight.health, Health::kNotice);
+  EXPECT_NE(tight.text.find("128 others"), std::string::npos) << tight.text;
+  EXPECT_NE(tight.mend.find("ulimit -Sn 1024"), std::string::npos) << tight.mend;
+}
+
 TEST_F(Doctor, AnOldProcessorIsNamed) {
   write("proc/cpuinfo", "flags : fpu sse sse2\n");
   EXPECT_EQ(check_processor(root_).health, Health::kBad);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/loop/blocking.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/package_store.h"
 #include "runtime/rpc/data_header.h"
@@ -576,6 +577,45 @@ TEST_F(NodeTest, AHandshakeThatDripsHoldsNoTransfer) {
       bool cut = false;
       while (!(cut = closed(slow, 100ms)) && loop_->now() < end) (void)::send(slow.get(), "x", 1, MSG_NOSIGNAL);
       EXPECT_TRUE(cut);
+    });
+  });
+}
+
+// Else a raylet that has as many files open as it may ends the connections of processes that did nothing, and a driver's
+// job with its own.
+TEST_F(NodeTest, WhereNoDescriptorIsLeftOneLinkIsRefusedAndNobodyCutOff) {
+  run([this] {
+    connect_driver();
+    base::run_on_thread(thread_, [&] {
+      auto socket = base::connect_unix(base::NodeFiles{settings_.node_dir}.raylet_socket());
+      ASSERT_TRUE(socket.ok());
+      FakeProcess other(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
+      ASSERT_TRUE(other.hello());
+      proto::ToRaylet connect;
+      rpc::to_proto(other.id, connect.mutable_connect()->mutable_peer()->mutable_process());
+      const rlimit before = base::open_files();
+      bool linked = false;
+      for (rlim_t room = 0; !linked; ++room) {
+        const int lowest = ::dup(driver_->fd());
+        ::close(lowest);
+        rlimit tight = before;
+        tight.rlim_cur = static_cast<rlim_t>(lowest) + room;  // and what is free below
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+        driver_->send(20, connect);
+        auto came = rpc::wait_fd(driver_->fd(), POLLIN, loop_->deadline(10s));
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        ASSERT_TRUE(came.ok() && *came);
+        auto answer = driver_->receive();
+        ASSERT_TRUE(answer) << "the raylet closed the driver's connection with room for " << room;
+        ASSERT_TRUE(answer->message.has_peer_link());
+        linked = answer->message.peer_link().ring();
+        const auto& failure = answer->message.peer_link().failure();
+        EXPECT_EQ(failure.text().find(base::cat(tight.rlim_cur)) != std::string::npos, !linked) << failure.text();
+        EXPECT_EQ(failure.next_step().empty(), linked);
+      }
+      auto link = other.receive();
+      ASSERT_TRUE(link && link->message.peer_link().ring()) << "the other side was cut off";
+      EXPECT_EQ(link->fds.size(), 4u);
     });
   });
 }

@@ -1,6 +1,7 @@
 #include "runtime/raylet/spawn.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +13,26 @@ namespace rayo::raylet {
 namespace {
 
 bool holds(const std::vector<pid_t>& children, pid_t pid) { return std::ranges::find(children, pid) != children.end(); }
+
+// A raylet takes more than it was given; what it runs may count on the limit that the user has set.
+TEST(SpawnChild, ItHasTheLimitOfFilesThatItIsGiven) {
+  int told[2];
+  ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
+  const int shell = ::open("/bin/sh", O_RDONLY | O_CLOEXEC);
+  SpawnRequest request;
+  request.program_fd = shell;
+  request.arguments = {"sh", "-c", "ulimit -Sn; ulimit -Hn"};
+  request.out_fd = told[1];
+  request.error_fd = 2;
+  request.open_files = rlimit{123, 234};
+  auto child = spawn_child(request);
+  ASSERT_TRUE(child.ok()) << child.status();
+  ::waitpid(*child, nullptr, 0);
+  char text[32] = {};
+  ASSERT_GT(::read(told[0], text, sizeof text - 1), 0);
+  EXPECT_STREQ(text, "123\n234\n");
+  for (int fd : {told[0], told[1], shell}) ::close(fd);
+}
 
 // What a worker leaves behind when it ends: the raylet must see it to end it.
 TEST(OwnChildren, HoldTheOrphansBelowThisProcess) {
