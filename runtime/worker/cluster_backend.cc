@@ -37,6 +37,17 @@ void check_size(const CallRequest& request) {
       "rayo::put the large value and pass the ref"));
 }
 
+// Without an arena a value goes to its home in one frame, where others ask for it.
+void check_inline(size_t bytes) {
+  constexpr size_t kMost = rpc::kMaxFrameBody - (1u << 20);  // the rest is for the ids of what is inside
+  if (bytes <= kMost) return;
+  throw_error(error_record(
+      ErrorKind::kInvalid,
+      base::cat("put of ", bytes, " bytes: this process has no arena, and without one a value has at most ", kMost),
+      "put it in parts, or run the program on a node whose object store is not 0 (`rayo start "
+      "--object-store-memory`)"));
+}
+
 [[noreturn]] void throw_forked() {
   throw_error(error_record(ErrorKind::kUnavailable, "this process was forked from one that uses Rayo",
                            "use Rayo in the parent, or start a program of its own that calls init"));
@@ -374,7 +385,10 @@ bool ClusterBackend::is_cancelled() {
 
 ObjectHandle ClusterBackend::put(std::span<const internal::Bytes> parts, std::span<const ObjectHandle> inner_refs,
                                  std::span<const ActorId> inner_actors) {
+  size_t size = 0;
+  for (const internal::Bytes& part : parts) size += part.size();
   Hold hold = enter();
+  if (!traffic_.arena().has()) check_inline(size);
   await_registered(inner_actors);
   Inner inner;
   inner.refs.assign(inner_refs.begin(), inner_refs.end());
@@ -383,8 +397,6 @@ ObjectHandle ClusterBackend::put(std::span<const internal::Bytes> parts, std::sp
     inner.actors = std::make_unique<std::vector<ActorId>>(inner_actors.begin(), inner_actors.end());
   traffic_.retain_actors(inner_actors);
   ObjectSlot& slot = traffic_.table().mint();
-  size_t size = 0;
-  for (const internal::Bytes& part : parts) size += part.size();
   if (size <= kInlineValue || !traffic_.arena().has()) {
     if (parts.size() == 1) {
       traffic_.table().fulfil(slot, parts[0], std::move(inner));

@@ -133,7 +133,8 @@ class Engine {
   // A connected unix socket, or a remote raylet's TCP socket with TLS. Frames queued before it are not known
   // to it.
   base::Status attach_raylet(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls);
-  // Queues a frame for the raylet, like `send`; descriptors are duplicated. False: the link is closed.
+  // Queues a frame for the raylet, like `send`; descriptors are duplicated. False: the link is closed, or
+  // the body is over kMaxFrameBody.
   bool send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds = {});
 
   // ---- waiting and running ----

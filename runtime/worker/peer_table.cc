@@ -150,7 +150,7 @@ bool PeerTable::send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes
 }
 
 bool PeerTable::send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds) {
-  if (!raylet_) return false;
+  if (!raylet_ || body.size() > rpc::kMaxFrameBody) return false;
   raylet_->send(header, std::span(&body, 1), fds);
   return true;
 }

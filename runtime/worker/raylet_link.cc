@@ -6,16 +6,21 @@
 
 namespace rayo::worker {
 
-void RayletLink::send(uint64_t call_id, const proto::ToRaylet& message, std::span<const int> fds) {
+base::Status RayletLink::send(uint64_t call_id, const proto::ToRaylet& message, std::span<const int> fds) {
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kControl;
   header.call_id = call_id;
   message.SerializeToString(&buffer_);
-  engine_.send_raylet(header, std::as_bytes(std::span(buffer_)), fds);
+  if (buffer_.size() > rpc::kMaxFrameBody)
+    return base::failed(absl::StatusCode::kInvalidArgument,
+                        base::cat("what is to be told to the raylet has ", buffer_.size(), " bytes; a frame carries ",
+                                  rpc::kMaxFrameBody));
+  engine_.send_raylet(header, std::as_bytes(std::span(buffer_)), fds);  // where the link broke, its end is told
+  return absl::OkStatus();
 }
 
 void RayletLink::push(const proto::ToRaylet& message) {
-  if (open()) send(0, message, {});
+  if (open()) (void)send(0, message, {});
 }
 
 uint64_t RayletLink::request(const proto::ToRaylet& message, Receive receive, std::span<const int> fds) {
@@ -25,8 +30,12 @@ uint64_t RayletLink::request(const proto::ToRaylet& message, Receive receive, st
     receive(closed_, none);
     return call_id;
   }
+  if (base::Status sent = send(call_id, message, fds); !sent.ok()) {
+    std::vector<base::Fd> none;
+    receive(std::move(sent), none);
+    return call_id;
+  }
   open_.emplace(call_id, std::move(receive));
-  send(call_id, message, fds);
   return call_id;
 }
 

@@ -29,8 +29,10 @@ class RayletLink {
 
   RayletLink(Engine& engine, const base::Clock& clock) : engine_(engine), clock_(clock) {}
 
+  // Who might push more than a frame carries (rpc::kMaxFrameBody) looks first: it would not be sent.
   void push(const proto::ToRaylet& message);
-  // The request's call id; `forget` it and a late answer is dropped.
+  // The request's call id; `forget` it and a late answer is dropped. One that is longer than a frame is answered with
+  // InvalidArgument at once.
   uint64_t request(const proto::ToRaylet& message, Receive receive, std::span<const int> fds = {});
   void forget(uint64_t call_id) { open_.erase(call_id); }
   // Waits for the answer. DeadlineExceeded names what was asked.
@@ -44,7 +46,7 @@ class RayletLink {
   bool waiting() const { return !open_.empty(); }
 
  private:
-  void send(uint64_t call_id, const proto::ToRaylet& message, std::span<const int> fds);
+  base::Status send(uint64_t call_id, const proto::ToRaylet& message, std::span<const int> fds);
 
   Engine& engine_;
   const base::Clock& clock_;

@@ -6,6 +6,10 @@
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
+namespace {
+constexpr size_t kBatch = 100'000;  // ids in one frame: 3 MB, where 16 MiB is the end
+constexpr const char* kMakeItSmaller = "pass fewer refs in one value, or parts of it by themselves";
+}  // namespace
 
 void References::hold(ObjectSlot& slot) {
   slot.shared.store(true, std::memory_order_relaxed);
@@ -54,6 +58,15 @@ void References::publish(ObjectSlot& slot, bool pending) {
     } else {
       publish.set_value(slot.data, slot.size);
     }
+  }
+  if (const size_t bytes = message.ByteSizeLong(); bytes > rpc::kMaxFrameBody) {
+    *publish.mutable_failure() = failure_of(error_record(
+        ErrorKind::kInvalid,
+        base::cat("object ", slot.id.hex(), " was not passed on: its value with the ids of the ", publish.inner_size(),
+                  " refs in it has ", bytes, " bytes, and a frame carries ", rpc::kMaxFrameBody),
+        kMakeItSmaller));
+    publish.clear_value();
+    publish.clear_inner();
   }
   raylet_.push(message);
 }
@@ -150,24 +163,32 @@ bool References::release_actor(const ActorId& actor) {
   return true;
 }
 
+namespace {
+
+// Moves ids into the message until that has `room` no more.
+template <class Ids, class Add>
+void take_some(Ids& ids, size_t& room, Add add) {
+  auto at = ids.begin();
+  for (; at != ids.end() && room > 0; ++at, --room) set_id(add(), *at);
+  ids.erase(ids.begin(), at);
+}
+
+}  // namespace
+
 bool References::take_batch(proto::ToRaylet& message) {
   if (!dirty()) return false;
   proto::HoldRefs& refs = *message.mutable_hold_refs();
-  for (const ObjectId& id : held_) set_id(refs.add_held(), id);
-  for (const ObjectId& id : dropped_) set_id(refs.add_dropped(), id);
-  for (const ActorId& id : actors_held_) set_id(refs.add_actors_held(), id);
-  for (const ActorId& id : actors_dropped_) set_id(refs.add_actors_dropped(), id);
-  if (!actors_held_.empty()) ++batches_told_;
-  held_.clear();
-  dropped_.clear();
-  actors_held_.clear();
-  actors_dropped_.clear();
+  size_t room = kBatch;
+  take_some(held_, room, [&] { return refs.add_held(); });
+  take_some(dropped_, room, [&] { return refs.add_dropped(); });
+  take_some(actors_held_, room, [&] { return refs.add_actors_held(); });
+  take_some(actors_dropped_, room, [&] { return refs.add_actors_dropped(); });
+  if (!refs.actors_held().empty()) ++batches_told_;
   return true;
 }
 
 void References::flush() {
-  proto::ToRaylet message;
-  if (take_batch(message)) raylet_.push(message);
+  for (proto::ToRaylet message; take_batch(message); message.Clear()) raylet_.push(message);
 }
 
 void References::flush_and_confirm(Confirm what, std::function<void()> known) {
@@ -176,6 +197,14 @@ void References::flush_and_confirm(Confirm what, std::function<void()> known) {
   const bool actors = what == Confirm::kActorsToo && batches_known_ != batches_told_;
   message.mutable_hold_refs()->set_confirm_actors(actors);
   const uint64_t batches = actors ? batches_told_ : batches_known_;
+  for (take_batch(message); dirty(); take_batch(message)) {
+    raylet_.push(message);
+    message.Clear();
+  }
+  proto::HoldRefs& refs = *message.mutable_hold_refs();
+  if (what == Confirm::kActorsToo && batches_known_ != batches_told_ && refs.actors_held().empty() && !actors_.empty())
+    set_id(refs.add_actors_held(), actors_.begin()->first);
+  const uint64_t batches = refs.actors_held().empty() ? batches_known_ : batches_told_;
   raylet_.request(message, [this, batches, known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) {
     batches_known_ = std::max(batches_known_, batches);
     known();

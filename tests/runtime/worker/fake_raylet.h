@@ -151,7 +151,7 @@ class FakeRaylet {
 
   bool receive(int socket, uint64_t& call_id, proto::ToRaylet& message, std::vector<base::Fd>& fds) {
     rpc::FrameHeader header;
-    if (!read_all(socket, &header, sizeof header, fds)) return false;
+    if (!read_all(socket, &header, sizeof header, fds) || !rpc::check_header(header)) return false;
     std::string body(header.length, 0);
     if (!read_all(socket, body.data(), body.size(), fds)) return false;
     call_id = header.call_id;
@@ -209,7 +209,10 @@ class FakeRaylet {
     while (true) {
       proto::ToRaylet message;
       std::vector<base::Fd> fds;
-      if (!receive(connection->socket.get(), call_id, message, fds)) return;
+      if (!receive(connection->socket.get(), call_id, message, fds)) {
+        ::shutdown(connection->socket.get(), SHUT_RDWR);
+        return;
+      }
       std::lock_guard hold(mutex_);
       if (ending_) return;
       handle(connection, call_id, message, fds);

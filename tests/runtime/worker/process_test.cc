@@ -357,6 +357,32 @@ TEST_F(ProcessTest, ARefInsideAResultIsOurs) {
 
 TEST_F(ProcessTest, ALargeResultArrivesWhole) { EXPECT_EQ(get(call(spawn(0), 9, 3 << 20)).size, size_t{3} << 20); }
 
+// Else the raylet takes what it is told for no frame of ours, and the driver's job ends.
+TEST_F(ProcessTest, APutThatNoFrameCarriesIsRefusedWithTheLimit) {
+  const std::vector<std::byte> large(20 << 20);
+  try {
+    put_bytes(large);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Invalid& error) {
+    EXPECT_NE(error.record().text.find("at most 15728640"), std::string::npos) << error.record().text;
+    EXPECT_FALSE(error.record().next_step.empty());
+  }
+  EXPECT_EQ(get(call(spawn(0), 2, 5)).number, 5);
+}
+
+TEST_F(ProcessTest, AsManyRefsAsNoFrameNamesAreHeldAndLetGoOfAtOnce) {
+  std::vector<ObjectHandle> refs;
+  for (uint64_t i = 0; i < 700'000; ++i) refs.push_back(g_backend->adopt(ObjectId{1, 2, i + 1}));
+  const std::vector<std::byte> value(200 << 10);  // which is asked for, and does not travel in the call
+  const internal::Bytes part = value;
+  ObjectHandle whole = g_backend->put({&part, 1}, refs, {});
+  for (const ObjectHandle& ref : refs) g_backend->release(ref);
+  const Read sum = get(g_backend->call(spawn(0), {.function = 2, .refs = {&whole, 1}}));
+  EXPECT_NE(sum.error.value().text.find("700000 refs"), std::string::npos) << sum.error->text;
+  g_backend->release(whole);
+  EXPECT_EQ(get(call(spawn(0), 2, 5)).number, 5);
+}
+
 TEST_F(ProcessTest, AWaitEndsAtItsTime) {
   const ActorId counter = spawn(0);
   get(call(counter, 2, 1));
