@@ -1,24 +1,13 @@
 #include "runtime/worker/peers.h"
 
 #include <algorithm>
-#include <pthread.h>
-#include <signal.h>
 
 #include "runtime/base/text.h"
 #include "runtime/rpc/data_header.h"
-#include "runtime/rpc/dial.h"
 #include "runtime/rpc/tls_pump.h"
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
-
-namespace {
-constexpr base::Duration kDialTimeout = std::chrono::seconds(5);
-}
-
-Peers::~Peers() {
-  for (auto& [number, thread] : dialling_) thread.join();
-}
 
 void Peers::connect(const proto::ProcessAddress& address, CallOwner& owner) {
   const auto process = id_of<ProcessId>(address.process());
@@ -204,55 +193,24 @@ void Peers::forget_link(PeerId peer) {
     entries_.erase(process);
 }
 
-struct Peers::Dialled : Posted {
-  Peers* peers = nullptr;
-  uint64_t number = 0;
-  ProcessId process;
-  base::StatusOr<base::Fd> socket = base::Fd();
-  std::unique_ptr<rpc::TlsPump> tls;
-
-  static void done(Posted* posted);
-};
-
-// A name may have to be looked up and a SYN may wait for seconds: on a thread of its own, which lives as long as that
-// takes.
 void Peers::dial(const proto::ProcessAddress& address) {
-  auto* dialled = new Dialled;
-  dialled->peers = this;
-  dialled->number = ++last_dial_;
-  dialled->process = id_of<ProcessId>(address.process());
-  dialled->run = &Dialled::done;
+  const auto process = id_of<ProcessId>(address.process());
   const bool tls = address.machine() != self_.machine;
-  const auto header = rpc::make_data_header(rpc::LinkKind::kCall, tls, rpc::id_bytes(dialled->process), self_.keys);
-  if (tls) dialled->tls = std::make_unique<rpc::TlsPump>(rpc::TlsPump::client(self_.keys.tls_key(header.nonce)));
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  dialling_.emplace(dialled->number, [this, dialled, header, host_port = address.host_port()] {
-    const base::TimePoint deadline = base::deadline_after(base::system_clock().now(), kDialTimeout);
-    auto target = base::parse_host_port(host_port);
-    dialled->socket = target.ok() ? rpc::dial(*target, deadline) : base::StatusOr<base::Fd>(target.status());
-    const auto bytes = rpc::encode(header);
-    if (dialled->socket.ok() &&
-        ::send(dialled->socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
-      dialled->socket =
-          base::failed(absl::StatusCode::kUnavailable, base::cat("the connection to ", host_port, " broke"));
-    engine_.post(dialled);
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto header = rpc::make_data_header(rpc::LinkKind::kCall, tls, rpc::id_bytes(process), self_.keys);
+  dialer_.dial(address.host_port(), rpc::encode(header),
+               [this, process, tls, nonce = header.nonce](base::StatusOr<base::Fd> socket) {
+                 if (!socket.ok()) return refused(process, record_of(socket.status()));
+                 std::unique_ptr<rpc::TlsPump> pump;
+                 if (tls) pump = std::make_unique<rpc::TlsPump>(rpc::TlsPump::client(self_.keys.tls_key(nonce)));
+                 dialled(process, engine_.add_tcp_peer(std::move(*socket), std::move(pump)));
+               });
 }
 
-void Peers::Dialled::done(Posted* posted) {
-  std::unique_ptr<Dialled> dialled(static_cast<Dialled*>(posted));
-  Peers& peers = *dialled->peers;
-  auto thread = peers.dialling_.extract(dialled->number);
-  thread.mapped().join();  // posting was the last that it did
-  if (!dialled->socket.ok()) return peers.refused(dialled->process, record_of(dialled->socket.status()));
-  auto peer = peers.engine_.add_tcp_peer(std::move(*dialled->socket), std::move(dialled->tls));
-  if (!peer.ok()) return peers.refused(dialled->process, record_of(peer.status()));
-  peers.introduce(*peer);
-  peers.idle_.opened(*peer, IdleLinks::Way::kTcp);
-  peers.connected(dialled->process, *peer);
+void Peers::dialled(const ProcessId& process, const base::StatusOr<PeerId>& peer) {
+  if (!peer.ok()) return refused(process, record_of(peer.status()));
+  introduce(*peer);
+  idle_.opened(*peer, IdleLinks::Way::kTcp);
+  connected(process, *peer);
 }
 
 void Peers::introduce(PeerId peer) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "runtime/rpc/token.h"
 #include "runtime/worker/alarms.h"
 #include "runtime/worker/call_wire.h"
+#include "runtime/worker/dialer.h"
 #include "runtime/worker/idle_links.h"
 #include "runtime/worker/raylet_link.h"
 
@@ -43,8 +43,10 @@ class Peers {
         raylet_(raylet),
         self_(std::move(self)),
         idleness_(std::move(idleness)),
-        idle_(idleness_.after) {}
-  ~Peers();
+        idle_(idleness_.after),
+        dialer_(engine) {}
+  // Connections under way are given up; then no answer of theirs comes any more.
+  void end() { dialer_.end(); }
 
   // owner.linked or owner.link_failed, perhaps at once; then link_lost and peer_gone until disconnect.
   void connect(const proto::ProcessAddress& address, CallOwner& owner);
@@ -76,8 +78,6 @@ class Peers {
     std::vector<CallOwner*> owners;
   };
 
-  struct Dialled;
-
   // A remote driver cannot be dialled: a stream that it made is read on the link by which it called us, if it did.
   PeerId link_of_remote(const ProcessId& process) const;
   void ask_for_link(const ProcessId& process, const proto::ProcessAddress& address);
@@ -93,6 +93,7 @@ class Peers {
   void on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds);
   base::StatusOr<PeerId> add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void dial(const proto::ProcessAddress& address);
+  void dialled(const ProcessId& process, const base::StatusOr<PeerId>& peer);
   void introduce(PeerId peer);
   void connected(const ProcessId& process, PeerId peer);
   void refused(const ProcessId& process, const ErrorRecord& why);
@@ -107,8 +108,7 @@ class Peers {
   std::unordered_map<PeerId, ProcessId> by_peer_;
   std::unordered_map<PeerId, proto::ProcessAddress> callers_;  // whose calls come by that link
   std::unordered_map<CallOwner*, ProcessId> owners_;
-  uint64_t last_dial_ = 0;
-  std::unordered_map<uint64_t, std::thread> dialling_;
+  Dialer dialer_;
 };
 
 }  // namespace rayo::worker

@@ -47,6 +47,7 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
 Traffic::~Traffic() {
   std::lock_guard hold(engine_.baton());
   closed_ = true;
+  peers_.end();
 }
 
 void Traffic::finish_turn_soon() {
