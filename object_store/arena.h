@@ -56,6 +56,8 @@ class ArenaView {
   std::span<const std::byte> read(int64_t offset, int64_t size_bytes) const;
   int64_t size_bytes() const { return size_bytes_; }
   int fd() const { return fd_.get(); }
+  // What was read stays readable; nothing can be written any more.
+  void close_file() { fd_.reset(); }
 
  private:
   ArenaView(base::Fd fd, const std::byte* memory, int64_t size_bytes)

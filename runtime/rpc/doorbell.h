@@ -92,6 +92,8 @@ class Doorbell {
     busy_ += (busy_ & 1) != static_cast<uint64_t>(user_code);
     page_->busy.store(busy_, std::memory_order_seq_cst);
   }
+  // Wakes nobody any more; the page stays, for whoever still looks at it.
+  void close() { fds_ = {}; }
   void wake_main() const;     // async-signal-safe
   void wake_service() const;  // async-signal-safe
 

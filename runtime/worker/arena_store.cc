@@ -14,6 +14,14 @@ internal::Bytes ArenaStore::read(int64_t offset, int64_t size) const {
   return view_->read(offset, size);
 }
 
+void ArenaStore::close(bool reads) {
+  if (!view_ || writing_ != 0) return;
+  if (reads)
+    view_->close_file();
+  else
+    view_.reset();
+}
+
 base::StatusOr<internal::Bytes> ArenaStore::store(const ObjectId& id, std::span<const internal::Bytes> parts) {
   int64_t size = 0;
   for (const internal::Bytes& part : parts) size += static_cast<int64_t>(part.size());
@@ -25,6 +33,7 @@ base::StatusOr<internal::Bytes> ArenaStore::store(const ObjectId& id, std::span<
     return base::failed(absl::StatusCode::kResourceExhausted, failure->text(), failure->next_step());
   const int64_t offset = answer.object_space().offset_bytes();
   engine_.flush();
+  ++writing_;
   engine_.baton().unlock();  // a gigabyte takes its time
   base::Status written;
   for (int64_t at = offset; const internal::Bytes& part : parts) {
@@ -33,6 +42,7 @@ base::StatusOr<internal::Bytes> ArenaStore::store(const ObjectId& id, std::span<
     at += static_cast<int64_t>(part.size());
   }
   engine_.baton().lock();
+  --writing_;
   message.Clear();
   set_id(message.mutable_seal_object()->mutable_object(), id);
   message.mutable_seal_object()->set_abort(!written.ok());

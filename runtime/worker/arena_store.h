@@ -25,6 +25,9 @@ class ArenaStore {
   ArenaStore(Engine& engine, RayletLink& raylet) : engine_(engine), raylet_(raylet) {}
   void open(object_store::ArenaView view) { view_.emplace(std::move(view)); }
 
+  // The mapping stays where somebody `reads` from it, and all of it where somebody writes.
+  void close(bool reads);
+
   bool has() const { return view_.has_value(); }
   // Where the parts lie now, one behind the other, sealed under that id. OutOfMemory's status: the arena is full.
   base::StatusOr<internal::Bytes> store(const ObjectId& id, std::span<const internal::Bytes> parts);
@@ -35,6 +38,7 @@ class ArenaStore {
   Engine& engine_;
   RayletLink& raylet_;
   std::optional<object_store::ArenaView> view_;
+  int writing_ = 0;  // threads that copy without the baton
 };
 
 }  // namespace rayo::worker

@@ -101,6 +101,9 @@ class Engine {
   // Starts the service thread (all signals blocked in it) if it does not run. Until then the process may
   // fork; the child makes an engine of its own.
   void start_service();
+  // The end, without the baton held: the service thread, all peers and the raylet's link, every descriptor. Whoever waits
+  // has a reason by now to stop (its condition holds). What is asked of the engine afterwards does nothing.
+  void stop();
 
   // ---- peers ----
   base::StatusOr<PeerId> add_ring_peer(RingLink link);
@@ -174,6 +177,7 @@ class Engine {
   void post(Posted* item);
 
  private:
+  void end_service();
   bool wait(bool (*ready)(void*), void* context, base::TimePoint deadline, PeerId peer);
 
   Baton baton_;

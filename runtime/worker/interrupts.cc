@@ -1,6 +1,7 @@
 #include "runtime/worker/interrupts.h"
 
 #include <signal.h>
+#include <utility>
 
 namespace rayo::worker {
 
@@ -19,8 +20,8 @@ Interrupts::Interrupts(Engine& engine) : engine_(engine) {
   installed_ = ::sigaction(SIGINT, &ours, nullptr) == 0;
 }
 
-Interrupts::~Interrupts() {
-  if (!installed_) return;
+void Interrupts::end() {
+  if (!std::exchange(installed_, false)) return;
   ::signal(SIGINT, SIG_DFL);
   g_current.store(nullptr);
 }

@@ -13,9 +13,12 @@ namespace rayo::worker {
 class Interrupts {
  public:
   explicit Interrupts(Engine& engine);
-  ~Interrupts();
+  ~Interrupts() { end(); }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
+
+  // The signal does again what it did before.
+  void end();
 
   // Around a wait. pending() turns true when the user pressed Ctrl-C during one; take() answers it once.
   void begin_wait() { waiting_.fetch_add(1, std::memory_order_relaxed); }

@@ -1,5 +1,6 @@
 #include "runtime/worker/object_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -167,6 +168,12 @@ void ObjectTable::drain() {
       slot = next;
     }
   }
+}
+
+bool ObjectTable::reads_arena() const {
+  for (const auto& chunk : chunks_)
+    if (std::any_of(&chunk[0], &chunk[kChunk], [](const ObjectSlot& slot) { return slot.in_arena; })) return true;
+  return false;
 }
 
 void ObjectTable::free_if_unused(ObjectSlot& slot) {

@@ -136,6 +136,8 @@ class ObjectTable {
   }
 
   size_t live() const { return live_; }
+  // Somebody may still read a value that lies in the arena.
+  bool reads_arena() const;
 
  private:
   static constexpr size_t kChunk = 256;

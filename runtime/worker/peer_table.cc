@@ -109,6 +109,17 @@ void PeerTable::close(PeerId peer) {
   }
 }
 
+void PeerTable::end() {
+  for (Slot& slot : slots_) bury(slot);
+  raylet_.reset();
+  failures_.clear();
+  kicks_.clear();
+  dead_rings_.clear();
+  dead_sockets_.clear();
+  epoll_.reset();
+  sockets_.reset();
+}
+
 void PeerTable::mark_dirty(Slot& slot, size_t index) {
   if (slot.dirty) return;
   slot.dirty = true;

@@ -30,6 +30,8 @@ class PeerTable {
   base::StatusOr<PeerId> add_tcp(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls);
   base::Status attach_raylet(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls);
   void close(PeerId peer);
+  // Closes everything for good; nobody is told.
+  void end();
 
   bool send(PeerId peer, rpc::FrameHeader header, std::span<const Bytes> parts);
   bool send_raylet(rpc::FrameHeader header, Bytes body, std::span<const int> fds);

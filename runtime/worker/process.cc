@@ -93,19 +93,23 @@ class Driver final : public Process {
   internal::Backend& backend() override { return parts_.backend; }
 
   void shutdown() override {
-    say_goodbye();
+    if (!say_goodbye()) return;
+    parts_.traffic.close();
+    interrupts_.end();
     printer_.end();
   }
 
  private:
-  void say_goodbye() {
+  // False: it was said before.
+  bool say_goodbye() {
     std::lock_guard hold(parts_.traffic.engine().baton());
-    if (std::exchange(ended_, true)) return;
+    if (std::exchange(ended_, true)) return false;
     proto::ToRaylet message;
     message.mutable_goodbye();
     parts_.traffic.finish_turn();
     (void)parts_.traffic.raylet().ask(message, kGoodbye);
     parts_.backend.close();
+    return true;
   }
   ProcessEvents events(bool prints_logs) {
     ProcessEvents events{.on_notice = [this](const proto::Notice& notice) { printer_.print(notice); }};

@@ -44,12 +44,14 @@ RayletLink::Answer RayletLink::ask(const proto::ToRaylet& message, base::Duratio
   std::optional<Answer> got;
   const uint64_t call_id = request(
       message, [&got](Answer answer, std::vector<base::Fd>&) { got.emplace(std::move(answer)); }, fds);
-  if (!engine_.wait_until([&got] { return got.has_value(); }, base::deadline_after(clock_.now(), timeout))) {
+  const auto over = [&] { return got.has_value() || !open(); };
+  if (!engine_.wait_until(over, base::deadline_after(clock_.now(), timeout))) {
     forget(call_id);
     return base::failed(absl::StatusCode::kDeadlineExceeded,
                         base::cat("the raylet did not answer within ", base::fixed(base::seconds(timeout), 1), " s"),
                         "`rayo status` shows whether the node and the head are alive");
   }
+  if (!got) return closed_;  // we have left
   return std::move(*got);
 }
 
@@ -70,6 +72,11 @@ void RayletLink::on_closed(const base::Status& why) {
   auto open = std::exchange(open_, {});
   std::vector<base::Fd> none;
   for (auto& [call_id, receive] : open) receive(closed_, none);
+}
+
+void RayletLink::leave() {
+  closed_ = base::failed(absl::StatusCode::kUnavailable, "this program has left its cluster", "call rayo::init again");
+  open_.clear();
 }
 
 const proto::Failure* failure_in(const proto::ToWorker& message) {

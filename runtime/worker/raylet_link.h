@@ -41,6 +41,8 @@ class RayletLink {
   // An answer goes to whoever asked: true. A push (call id 0) is the caller's to deal with: false.
   bool on_answer(uint64_t call_id, proto::ToWorker& message, std::vector<base::Fd>& fds);
   void on_closed(const base::Status& why);
+  // By this process: open requests are forgotten, and only ask() answers.
+  void leave();
   bool open() const { return closed_.ok(); }
   const base::Status& why_closed() const { return closed_; }
   bool waiting() const { return !open_.empty(); }

@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <mutex>
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include "runtime/base/check.h"
@@ -139,15 +140,35 @@ void Engine::start_service() {
   ::pthread_setname_np(parts.service.thread, "rayo-service");
 }
 
-Engine::~Engine() {
+void Engine::end_service() {
   Parts& parts = *parts_;
-  if (parts.service.running.load()) {
-    parts.service.stopping.store(true);
-    parts.doorbell.wake_service();
-    ::pthread_join(parts.service.thread, nullptr);
-  }
+  if (!parts.service.running.load()) return;
+  parts.service.stopping.store(true);
+  parts.doorbell.wake_service();
+  ::pthread_join(parts.service.thread, nullptr);
+  parts.service.running.store(false);
+}
+
+void Engine::stop() {
+  end_service();
+  Parts& parts = *parts_;
   std::lock_guard hold(baton_);
-  parts.posts.run();
+  while (parts.driving || !parts.waiters.empty()) {  // they leave as soon as they have the baton
+    parts.waiters.wake_all();
+    parts.doorbell.wake_main();
+    baton_.unlock();
+    ::sched_yield();
+    baton_.lock();
+  }
+  parts.peers.end();
+  parts.service.epoll.reset();
+  parts.doorbell.close();
+}
+
+Engine::~Engine() {
+  end_service();
+  std::lock_guard hold(baton_);
+  parts_->posts.run();
 }
 
 }  // namespace rayo::worker

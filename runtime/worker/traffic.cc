@@ -50,6 +50,20 @@ Traffic::~Traffic() {
   peers_.end();
 }
 
+void Traffic::close() {
+  {
+    std::lock_guard hold(engine_.baton());
+    closed_ = true;
+    raylet_.leave();
+    peers_.end();
+    engine_.wake();
+  }
+  engine_.stop();
+  std::lock_guard hold(engine_.baton());
+  table_.drain();
+  arena_.close(table_.reads_arena());
+}
+
 void Traffic::finish_turn_soon() {
   if (!turn_.posted.load() && !turn_.posted.exchange(true)) engine_.post(&turn_);
 }

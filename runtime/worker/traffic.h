@@ -47,6 +47,10 @@ class Traffic : public Sink, public CallWire {
   Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::Clock& clock, ProcessEvents events);
   ~Traffic() override;
 
+  // The end, once nobody makes calls any more: thread, descriptors and mappings go. What handles of the user still read
+  // stays. Not with the baton held.
+  void close();
+
   Engine& engine() { return engine_; }
   RayletLink& raylet() { return raylet_; }
   ArenaStore& arena() { return arena_; }

@@ -54,6 +54,11 @@ def test_daemons_open_as_many_files_as_they_may_and_workers_as_many_as_the_user_
     assert limits["cluster_lives"] == (256, hard), limits
 
 
+def test_a_program_that_joins_and_leaves_many_times_leaves_nothing_behind(home):
+    home.start_head("--num-cpus", "4")
+    lives(home, "cycles")
+
+
 def test_calls_under_way_at_a_death_are_sent_to_the_next_life(home):
     home.start_head("--num-cpus", "4")
     lives(home, "retry")

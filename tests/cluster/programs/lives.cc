@@ -10,6 +10,7 @@
 //   cluster_lives restart   an actor is killed with -9 and comes back, until it may not: exit 0 where all held
 //   cluster_lives retry     calls under way at a death run in the next life: exit 0 where all held
 //   cluster_lives overflow  a concurrent call overflows its stack: prints the error
+//   cluster_lives cycles    joins the cluster and leaves it 200 times: exit 0 where nothing was left behind
 //   cluster_lives move      prints the node of an actor that may be restarted, and again each time it has moved
 #include <chrono>
 #include <csignal>
@@ -162,6 +163,37 @@ int move() {
   return 0;
 }
 
+size_t entries(const char* folder) {
+  std::filesystem::directory_iterator all(folder);
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+// Of shared memory: the arena is the largest by far.
+size_t shared_bytes() {
+  size_t sum = 0, begin = 0, end = 0;
+  char shared = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (std::sscanf(line.c_str(), "%zx-%zx %*c%*c%*c%c", &begin, &end, &shared) == 3 && shared == 's')
+      sum += end - begin;
+  return sum;
+}
+
+int cycles(int argc, char** argv) {
+  rayo::shutdown();
+  const size_t threads = entries("/proc/self/task"), files = entries("/proc/self/fd"), shared = shared_bytes();
+  for (int i = 0; i < 200; ++i) {
+    rayo::init(argc, argv, {.name_space = "lives"});
+    check(rayo::put(std::string(1 << 20, 'x')).get().size() == 1 << 20, "a value lies in the arena");
+    if (i % 20 == 0) check(rayo::spawn<Keeper>().call<&Keeper::add>().get() == 1, "an actor answers");
+    rayo::shutdown();
+  }
+  check(entries("/proc/self/task") <= threads, "no thread is left");
+  check(entries("/proc/self/fd") <= files, "no descriptor is left");
+  check(shared_bytes() < shared + (8 << 20), "no arena stays mapped");
+  return g_failed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,6 +226,8 @@ int main(int argc, char** argv) {
     return retry();
   } else if (what == "overflow") {
     return overflow();
+  } else if (what == "cycles") {
+    return cycles(argc, argv);
   } else if (what == "move") {
     return move();
   }

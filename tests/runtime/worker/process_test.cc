@@ -2,10 +2,13 @@
 #include "runtime/worker/process.h"
 
 #include <array>
+#include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <random>
+#include <thread>
 
 #include "runtime/rpc/data_header.h"
 #include "tests/runtime/worker/process_fixture.h"
@@ -548,6 +551,42 @@ TEST_F(ProcessTest, AfterShutdownEverythingIsUnavailable) {
   EXPECT_EQ(raylet_.goodbyes, 1);
   EXPECT_THROW(call(counter, 2, 1), Unavailable);
   g_backend->release(sum);
+}
+
+// A program that joins and leaves its cluster many times (a test fixture) is not to run out of threads or descriptors.
+TEST_F(ProcessTest, AfterShutdownNoThreadAndNoEngineIsLeft) {
+  const auto left = [] {
+    std::string found;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      if (name == "rayo-service") found += name + " ";
+    }
+    for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string what = std::filesystem::read_symlink(fd.path(), gone).string();
+      if (what == "anon_inode:[eventpoll]") found += what + " ";
+    }
+    return found;
+  };
+  get(call(spawn(0), 2, 1));
+  EXPECT_EQ(left(), "rayo-service anon_inode:[eventpoll] anon_inode:[eventpoll] anon_inode:[eventpoll] ");
+  driver_->shutdown();
+  EXPECT_EQ(left(), "");
+}
+
+TEST_F(ProcessTest, WhoWaitsAtTheEndIsToldAndLeaves) {
+  const ObjectHandle never = call(spawn(0), 8, 60'000'000);
+  std::atomic<int> waiting{0};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 4; ++i)
+    waiters.emplace_back([&] {
+      ++waiting;
+      EXPECT_THROW(get(never, seconds(60)), Unavailable);
+    });
+  while (waiting != 4) std::this_thread::yield();
+  driver_->shutdown();
+  for (std::thread& waiter : waiters) waiter.join();
 }
 
 }  // namespace
