@@ -16,19 +16,4 @@ base::StatusOr<Authority> load_authority(const base::Path& dir) {
   return authority;
 }
 
-base::Status store_identity(const base::Path& dir, const TlsIdentity& identity) {
-  RAYO_RETURN_IF_ERROR(base::make_private_dir(dir));
-  RAYO_RETURN_IF_ERROR(base::write_private_file(dir / "key.pem", identity.key_pem));
-  RAYO_RETURN_IF_ERROR(base::write_private_file(dir / "ca.pem", identity.ca_pem));
-  return base::write_private_file(dir / "certificate.pem", identity.certificate_pem);
-}
-
-base::StatusOr<TlsIdentity> load_identity(const base::Path& dir) {
-  TlsIdentity identity;
-  RAYO_ASSIGN_OR_RETURN(identity.certificate_pem, base::read_file(dir / "certificate.pem"));
-  RAYO_ASSIGN_OR_RETURN(identity.ca_pem, base::read_file(dir / "ca.pem"));
-  RAYO_ASSIGN_OR_RETURN(identity.key_pem, base::read_file(dir / "key.pem"));
-  return identity;
-}
-
 }  // namespace rayo::rpc

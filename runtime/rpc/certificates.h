@@ -80,11 +80,8 @@ base::StatusOr<RoleName> role_of(std::string_view certificate_pem);
 // its key fits.
 base::Status check_identity(const TlsIdentity& identity, base::WallTime now);
 
-// ca.pem and ca.key in the head's state directory; certificate.pem, ca.pem and key.pem in a node's. Files
-// 0600.
+// ca.pem and ca.key in the head's state directory, 0600.
 base::Status store_authority(const base::Path& dir, const Authority& authority);
 base::StatusOr<Authority> load_authority(const base::Path& dir);  // NotFound before the first start
-base::Status store_identity(const base::Path& dir, const TlsIdentity& identity);
-base::StatusOr<TlsIdentity> load_identity(const base::Path& dir);
 
 }  // namespace rayo::rpc

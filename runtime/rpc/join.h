@@ -3,7 +3,7 @@
 // socket, on a thread of the caller's.
 //
 //   auto joined = join({"10.0.0.5", 6379}, *token, {Role::kNode, member_id(node), kVersion}, deadline);
-//   store_identity(dir, joined->identity);
+//   Channel::tls({.addresses = ..., .identity = joined->identity, ...});
 //
 // A stranger is told nothing, not even a version: the stream is cut. The joiner's errors, each with a next
 // step:

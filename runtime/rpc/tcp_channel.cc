@@ -194,8 +194,7 @@ base::StatusOr<size_t> SocketChannel::read_tls() {
 }
 
 base::Status SocketChannel::on_readable(const FrameReader& reader, size_t budget) {
-  more_ = false;
-  for (size_t total = 0;;) {
+  for (size_t total = 0; total < budget;) {
     const size_t held = arrived_.size();
     auto got = tls_ ? read_tls() : read_plain();
     if (!got.ok()) {
@@ -207,11 +206,8 @@ base::Status SocketChannel::on_readable(const FrameReader& reader, size_t budget
     // A read that ended before its room was full took everything, except where descriptors cut it.
     if (!tls_ && *got < kReadBytes && arrived_.size() == held && !unix_) return {};
     total += *got;
-    if (total >= budget) {
-      more_ = true;
-      return {};
-    }
   }
+  return {};
 }
 
 base::Status SocketChannel::deliver(const FrameReader& reader) {

@@ -54,9 +54,6 @@ class SocketChannel {
   // Reads what is there, at most `budget` bytes so that others get their turn, and gives each whole frame to
   // `reader`. OK: more may come. Unavailable: the other side closed.
   base::Status on_readable(const FrameReader& reader, size_t budget = 1u << 20);
-  // After on_readable: true where it stopped at its budget and the socket may hold more (edge-triggered
-  // owners call again).
-  bool may_hold_more() const { return more_; }
 
  private:
   struct Departure {  // descriptors that leave with the byte at `at` of the stream
@@ -84,7 +81,6 @@ class SocketChannel {
   uint64_t queued_ = 0;  // bytes of the stream ever queued
   bool unix_ = false;
   bool blocked_ = false;
-  bool more_ = false;
 };
 
 }  // namespace rayo::rpc

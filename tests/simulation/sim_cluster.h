@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "runtime/head/actor_requests.h"
-#include "runtime/head/memory_store.h"
 #include "runtime/head/node_events.h"
 #include "tests/simulation/sim_node.h"
 #include "tests/testkit/manual_clock.h"
+#include "tests/testkit/memory_store.h"
 
 namespace rayo::simulation {
 
@@ -60,7 +60,7 @@ class SimCluster {
 
   std::mt19937_64 random_;
   testkit::ManualClock clock_;
-  head::MemoryStore store_;
+  testkit::MemoryStore store_;
   bool disk_full_ = false;
   head::Batch unwritten_;
   head::ClusterState state_{clock_};

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/head/memory_store.h"
 #include "runtime/head/timeouts.h"
+#include "tests/testkit/memory_store.h"
 
 namespace rayo::head {
 namespace {
@@ -26,7 +26,7 @@ struct Told {
 
 TEST(CommitLine, OutcomesAreToldInOrderAfterTheyAreWritten) {
   base::run_in_loop([] {
-    MemoryStore store;
+    testkit::MemoryStore store;
     Told told;
     CommitLine line(store, [&](Outcome& out) {
       EXPECT_FALSE(store.load_all().value().empty());
@@ -45,7 +45,7 @@ TEST(CommitLine, OutcomesAreToldInOrderAfterTheyAreWritten) {
 // A new actor's start: behind the next commit it would wait for the disk twice.
 TEST(CommitLine, WhatFollowsAPromiseIsToldBeforeTheNextCommit) {
   base::run_in_loop([] {
-    MemoryStore store;
+    testkit::MemoryStore store;
     Told told;
     CommitLine line(store, std::ref(told));
     base::TaskGroup fibers;
@@ -65,7 +65,7 @@ TEST(CommitLine, WhatFollowsAPromiseIsToldBeforeTheNextCommit) {
 
 TEST(CommitLine, WithoutRowsNothingWaits) {
   base::run_in_loop([] {
-    MemoryStore store;
+    testkit::MemoryStore store;
     Told told;
     CommitLine line(store, std::ref(told));
     Outcome out;
@@ -78,7 +78,7 @@ TEST(CommitLine, WithoutRowsNothingWaits) {
 
 TEST(CommitLine, AFullDiskRefusesPromisesAndKeepsFactsUntilThereIsRoom) {
   base::run_in_loop([] {
-    MemoryStore store;
+    testkit::MemoryStore store;
     Told told;
     CommitLine line(store, std::ref(told));
     base::TaskGroup fibers;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "runtime/base/text.h"
-#include "runtime/head/memory_store.h"
 #include "runtime/head/sqlite_store.h"
+#include "tests/testkit/memory_store.h"
 
 namespace rayo::head {
 namespace {
@@ -29,10 +29,10 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 Kind memory() {
   return {"memory",
           [](ControlStore& s) {
-            static_cast<MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
+            static_cast<testkit::MemoryStore&>(s).fail_with(base::failed(absl::StatusCode::kResourceExhausted, "full"));
           },
-          [](ControlStore& s) { static_cast<MemoryStore&>(s).fail_with({}); },
-          [](const base::Path&) { return std::make_unique<MemoryStore>(); }};
+          [](ControlStore& s) { static_cast<testkit::MemoryStore&>(s).fail_with({}); },
+          [](const base::Path&) { return std::make_unique<testkit::MemoryStore>(); }};
 }
 
 Kind sqlite() {

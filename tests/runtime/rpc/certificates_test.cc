@@ -194,11 +194,8 @@ TEST_F(Certificates, LieInPrivateFiles) {
   base::Path dir = base::Path(mkdtemp(pattern.data())) / "state";
   EXPECT_EQ(load_authority(dir).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(store_authority(dir, authority_).ok());
-  ASSERT_TRUE(store_identity(dir / "node", node_).ok());
   EXPECT_EQ(load_authority(dir)->key_pem, authority_.key_pem);
   EXPECT_EQ(load_authority(dir)->certificate_pem, authority_.certificate_pem);
-  TlsIdentity node = *load_identity(dir / "node");
-  EXPECT_TRUE(check_identity(node, clock_.wall()).ok());
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
     struct stat info {};
     ASSERT_EQ(stat(entry.path().c_str(), &info), 0);
