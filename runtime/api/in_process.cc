@@ -114,7 +114,7 @@ void InProcess::drop(Object* object) {
 }
 
 void InProcess::complete(Object* object, Object&& outcome) {
-  if (object->ready) {  // killed or timed out meanwhile: the late result goes
+  if (object->ready) {  // killed meanwhile: the late result goes
     for (Object* inner : outcome.inner) drop(inner);
     for (const ActorId& actor : outcome.inner_actors) drop_actor(actor);
     return;
@@ -214,11 +214,10 @@ void InProcess::end_call(std::unique_ptr<Call> call) {
 }
 
 namespace {
-void expect_result(Object* result, Call& call, std::chrono::nanoseconds timeout) {
+void expect_result(Object* result, Call& call) {
   ++result->count;  // the call's own
   result->producer = &call;
   call.result = result;
-  if (timeout.count() > 0) result->deadline = internal::Clock::now() + timeout;
 }
 }  // namespace
 
@@ -230,7 +229,7 @@ ObjectHandle InProcess::call(const ActorId& id, const CallRequest& request) {
     throw_error(worker::too_many_pending(actor.runner.name, actor.max_pending));
   auto call = new_call(request, &actor);
   Object* result = new_object();
-  expect_result(result, *call, request.timeout);
+  expect_result(result, *call);
   if (actor.death) {
     fail(result, *actor.death);
     end_call(std::move(call));
@@ -247,7 +246,7 @@ ObjectHandle InProcess::submit(const TaskOptions& options, const CallRequest& re
   check_running();
   auto call = new_call(request, nullptr);
   Object* result = new_object();
-  expect_result(result, *call, request.timeout);
+  expect_result(result, *call);
   for (Object* ref : call->refs) {
     if (ref->ready) continue;
     ref->dependents.push_back(call.get());

@@ -338,15 +338,8 @@ bool InProcess::wait_on(Lock& lock, Object* object, const Until& until) {
       throw Cancelled({.kind = ErrorKind::kCancelled, .text = base::cat(t_runner->name, " was ended while it waited")});
     }
     check_running();
-    const auto now = internal::Clock::now();
-    if (object->deadline && now >= *object->deadline) {
-      fail(object, {.kind = ErrorKind::kTimeout, .text = "the call did not end within its time"});
-      break;
-    }
-    if (until && now >= *until) return false;
-    Until wake = until;
-    if (object->deadline) wake = wake ? std::min(*wake, *object->deadline) : *object->deadline;
-    pause(lock, wake);
+    if (until && internal::Clock::now() >= *until) return false;
+    pause(lock, until);
   }
   return true;
 }

@@ -36,10 +36,9 @@ struct Object {
   std::vector<ActorId> inner_actors;  // counted
   LocalStream* stream = nullptr;      // of a marker: whose end nobody but its holders reads
   // Until ready.
-  Call* producer = nullptr;                             // null: nobody, or a put
-  std::vector<Call*> dependents;                        // tasks that wait for it
-  std::vector<internal::ReadyNotice*> notices;          // each with a count of its own
-  std::optional<internal::Clock::time_point> deadline;  // of the call that makes it
+  Call* producer = nullptr;                     // null: nobody, or a put
+  std::vector<Call*> dependents;                // tasks that wait for it
+  std::vector<internal::ReadyNotice*> notices;  // each with a count of its own
 };
 
 // Whatever runs user code: an actor, or one task. `blocked_on` is what it waits for in get.

@@ -43,8 +43,6 @@ enum FrameFlags : uint16_t {
   kFlagInArena = 4,  // the value was sealed in the callee's node's arena under the caller's object id
   kFlagRefs = 8,  // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId). In a reply "of
                   // them arguments" reads: refs of the call that the callee still holds; the rest are inside the value
-  kFlagAncestors = 16,  // an ancestors section: u32 count, u32 zero, then count x 8 bytes (short ids of the actors that
-  // wait for this call)
   kFlagActors = 32,   // an actors section: u32 count, u32 zero, then count x 16 bytes
   kFlagMore = 64,     // of a piece: another follows; of a reply: the call goes on, and another without it says its end
   kFlagValues = 128,  // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length,
@@ -62,12 +60,12 @@ struct FrameHeader {
   uint32_t length = 0;       // bytes of the body
   uint32_t incarnation = 0;  // of the target actor; a call to an old one is refused
   uint64_t call_id = 0;      // of the caller's process; a call's result is the object (caller's node, caller, call_id)
-  uint64_t sequence = 0;    // of the caller's calls to this incarnation, from 1: they start in this order; of kControl:
-                            // how many descriptors come with it (SCM_RIGHTS, tcp_channel.h)
-  uint64_t target = 0;      // short id of the actor; 0: a task
-  uint64_t function = 0;    // which method or task
-  uint64_t timeout_us = 0;  // left when it was sent; 0: none. A span, since clocks differ
-  uint64_t trace_id = 0;
+  uint64_t sequence = 0;  // of the caller's calls to this incarnation, from 1: they start in this order; of kControl:
+                          // how many descriptors come with it (SCM_RIGHTS, tcp_channel.h)
+  uint64_t target = 0;    // short id of the actor; 0: a task
+  uint64_t function = 0;  // which method or task
+  uint64_t ran_us = 0;    // of a task's reply: how long it ran, from 1
+  uint64_t reserved = 0;
 };
 static_assert(sizeof(FrameHeader) == 64);
 

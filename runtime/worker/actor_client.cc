@@ -41,7 +41,6 @@ bool ActorClient::call_now(ObjectSlot& result, const internal::CallRequest& requ
   rpc::FrameHeader frame = header();
   frame.call_id = result.id.counter;
   frame.function = request.function;
-  frame.timeout_us = static_cast<uint64_t>(request.timeout.count() / 1000);
   if (!wire_.send(link_, frame, {&request.arguments, 1})) return false;
   ++sequence_;
   ++outstanding_;

@@ -97,10 +97,6 @@ std::optional<BodyView> read_body(uint16_t flags, ByteView body) {
     if (!cursor.head(count, second) || second > count || !cursor.array(count, view.refs)) return std::nullopt;
     view.arguments = second;
   }
-  if (flags & rpc::kFlagAncestors) {
-    std::vector<uint64_t> ancestors;
-    if (!cursor.head(count, second) || !cursor.array(count, ancestors)) return std::nullopt;
-  }
   if (flags & rpc::kFlagActors)
     if (!cursor.head(count, second) || !cursor.array(count, view.actors)) return std::nullopt;
   if (flags & rpc::kFlagValues)

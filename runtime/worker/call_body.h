@@ -1,4 +1,4 @@
-// The body of a call or reply: sections named by the header's flags, in the order refs, ancestors, actors, values, then
+// The body of a call or reply: sections named by the header's flags, in the order refs, actors, values, then
 // the arguments or the value. Sections are multiples of 8 bytes. A call without refs and handles has no section at all.
 //
 //   BodyWriter body;
@@ -64,6 +64,6 @@ inline constexpr uint64_t kCancelTakeBack = 4;
 // Of a reply: the task has not begun and never will here.
 inline constexpr uint16_t kFlagReturned = 256;
 
-inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagAncestors | rpc::kFlagActors | rpc::kFlagValues;
+inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagActors | rpc::kFlagValues;
 
 }  // namespace rayo::worker

@@ -32,7 +32,7 @@ rpc::FrameHeader reply_header(const IncomingCall& call) {
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kReply;
   header.call_id = call.header.call_id;
-  header.timeout_us = call.ran_us;  // of a call: what is left of its time
+  header.ran_us = call.ran_us;
   return header;
 }
 }  // namespace

@@ -29,7 +29,7 @@ class CallOwner {
   virtual PeerId link() const = 0;
   // One of its calls was answered; it ran for `ran_us` where the callee says so (tasks), else 0.
   virtual void answered(uint64_t call_id, uint64_t ran_us) = 0;
-  // Nobody waits for that call of its any more (cancelled, or its time is over). It may still run, and a reply may come.
+  // Nobody waits for that call of its any more (it was cancelled). It may still run, and a reply may come.
   virtual void given_up(uint64_t call_id) = 0;
 
   // What became of CallWire::connect.

@@ -296,19 +296,6 @@ void ClusterBackend::wait_for_room(ActorClient& client) {
         "wait for earlier results before making more calls"));
 }
 
-void ClusterBackend::set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout) {
-  if (timeout.count() <= 0) return;
-  traffic_.alarms().at(traffic_.clock().now() + timeout, [this, counter = slot.id.counter, timeout] {
-    ObjectSlot* late = traffic_.table().own(counter);
-    if (!late || late->ready()) return;
-    CallOwner* owner = late->owner;
-    traffic_.table().fail(
-        *late, error_record(ErrorKind::kTimeout, base::cat("no reply within ", base::fixed(base::seconds(timeout), 3),
-                                                           " s", owner ? " from " : "", owner ? owner->who() : "")));
-    if (owner) owner->given_up(counter);
-  });
-}
-
 ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& request) {
   check_size(request);
   Hold hold = enter();
@@ -320,7 +307,6 @@ ObjectHandle ClusterBackend::call(const ActorId& actor, const CallRequest& reque
   ObjectSlot& slot = table.mint();
   traffic_.history().made(slot.id.counter, base::short_id(actor), request.name, request.function);
   if (!client.call_now(slot, request)) client.submit(std::make_unique<OutgoingCall>(table, traffic_, slot, request));
-  if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   // One call at a time leaves at once; of many under way each 32 leave together, the rest when somebody waits or soon.
   if (client.outstanding() <= 1 || traffic_.references().dirty())
     traffic_.finish_turn();
@@ -341,7 +327,6 @@ ObjectHandle ClusterBackend::submit(const TaskOptions& options, const CallReques
   const char* name = request.name ? request.name : function ? function->name : "task";
   const bool at_once = traffic_.tasks().submit(
       options, name, std::make_unique<OutgoingCall>(table, traffic_, slot, request), request.program);
-  if (request.timeout.count() > 0) set_timeout(slot, request.timeout);
   if (at_once || traffic_.references().dirty())
     traffic_.finish_turn();
   else

@@ -78,7 +78,6 @@ class ClusterBackend : public internal::Backend {
 
  private:
   void wait_for_room(ActorClient& client);
-  void set_timeout(ObjectSlot& slot, std::chrono::nanoseconds timeout);
   // Waits until `ready` holds; false at the deadline. Throws Cancelled on Ctrl-C and Unavailable at shutdown.
   template <class Ready>
   bool drive(Ready&& ready, base::TimePoint deadline, PeerId peer);

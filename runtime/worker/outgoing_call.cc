@@ -12,14 +12,13 @@ OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& resul
       result(result),
       function(request.function),
       name(request.name),
-      timeout_us(static_cast<uint64_t>(request.timeout.count() / 1000)),
       arguments(request.arguments.begin(), request.arguments.end()),
       refs(request.refs.begin(), request.refs.end()),
       argument_count(request.refs.size()),
       actors(request.inner_actors.begin(), request.inner_actors.end()) {
   refs.insert(refs.end(), request.inner_refs.begin(), request.inner_refs.end());
   for (const internal::ObjectHandle& ref : refs) ObjectTable::retain(slot_of(ref));
-  ObjectTable::retain(result);  // it may fail (its time is over) and be let go of while this waits
+  ObjectTable::retain(result);  // it may fail (cancelled) and be let go of while this waits
   wire.retain_actors(actors);
 }
 
@@ -78,7 +77,6 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
   header.kind = rpc::FrameKind::kCall;
   header.call_id = result.id.counter;
   header.function = function;
-  header.timeout_us = timeout_us;
   std::vector<ObjectId> ids;
   std::vector<InlineValue> values;
   std::vector<internal::ObjectHandle> within;  // refs inside the values that travel in the frame

@@ -37,7 +37,6 @@ struct OutgoingCall {
   ObjectSlot& result;
   const uint64_t function;
   const char* const name;  // CallRequest::name
-  const uint64_t timeout_us;
   std::vector<std::byte> arguments;
   std::vector<internal::ObjectHandle> refs;  // argument_count arguments, then those inside values
   size_t argument_count = 0;

@@ -103,7 +103,7 @@ void References::ask_for_value(ObjectSlot& slot) {
   proto::ToRaylet message;
   set_id(message.mutable_resolve_object()->mutable_object(), slot.id);
   message.mutable_resolve_object()->set_fetch(true);
-  ObjectTable::retain(slot);  // it may fail (its time is over) and be let go of before the answer
+  ObjectTable::retain(slot);  // it may fail (cancelled) and be let go of before the answer
   raylet_.request(message, [this, &slot](RayletLink::Answer answer, std::vector<base::Fd>&) {
     on_value(slot, answer);
     table_->release(slot);

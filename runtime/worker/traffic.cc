@@ -166,14 +166,14 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
 void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
   if (header.flags & kFlagReturned) return tasks_.on_returned(peer, header.call_id);
   ObjectSlot* slot = table_.own(header.call_id);
-  // Too late (its time is over), or an answer to a question that this peer was never asked.
+  // Too late (it was cancelled), or an answer to a question that this peer was never asked.
   if (slot && (!slot->owner || slot->owner->link() != peer)) slot = nullptr;
   CallOwner* owner = slot ? slot->owner : nullptr;
   const bool goes_on = header.flags & rpc::kFlagMore;  // who runs the call is not free yet
   if (header.flags & kSectionFlags) {
     on_reply_with_refs(peer, header, body, slot);
   } else if (!slot) {
-    if (!goes_on) tasks_.on_late_reply(peer, header.call_id, header.timeout_us);
+    if (!goes_on) tasks_.on_late_reply(peer, header.call_id, header.ran_us);
     return;
   } else if (header.flags & rpc::kFlagFailure) {
     proto::Failure failure;
@@ -185,7 +185,7 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
   } else {
     table_.fulfil(*slot, body);
   }
-  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered(header.call_id, header.timeout_us);
+  if (owner) goes_on ? owner->given_up(header.call_id) : owner->answered(header.call_id, header.ran_us);
 }
 
 // Refs inside the value: ours from now on, and once our raylet knows the callee may let go of them.
@@ -196,7 +196,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
       table_.fail(*slot, error_record(ErrorKind::kInternal, "a reply arrived whose sections do not fit its body"));
     return;
   }
-  if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id, header.timeout_us);
+  if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id, header.ran_us);
   const bool given = view->refs.size() > view->arguments || !view->actors.empty();
   if (slot) {
     Inner inner;

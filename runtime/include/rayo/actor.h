@@ -14,8 +14,12 @@
 // references, or string_views into the message; an ObjectRef may stand for any argument (the actor gets its
 // value). A handle is counted like an ObjectRef and may travel: the actor ends after its last handle is gone
 // and its calls are done, at rayo::kill, or with the program that spawned it; a detached one (options.h) at
-// rayo::kill alone. Handles are used from any
-// thread. Nothing here waits for the actor: errors (ActorDied, TaskError, Unschedulable ...) arrive at get().
+// rayo::kill alone. Handles are used from any thread.
+//
+// Nothing here waits for the actor to come up or to answer: errors (ActorDied, TaskError, Unschedulable ...) arrive at
+// get(). What may wait for the cluster: a call while 1024 of this process to that actor are under way (60 s, then
+// Backpressure); whatever passes on a handle before its actor is known everywhere, a spawn with a name, and rayo::actor
+// (30 s at most); rayo::kill, for the end (32 s at most).
 //
 // An actor whose class this program does not have (written in Python, or by another program) is called by the names of
 // its methods, with portable values: numbers, bool, text, bytes, and containers and aggregates of them, which are lists

@@ -3,8 +3,11 @@
 //   double half(double x) { return x / 2; }
 //
 //   rayo::ObjectRef<double> a = rayo::remote<half>(3.0);
-//   rayo::ObjectRef<double> b = rayo::remote<half>(a);   // waits for a, moves its value, opens it; nothing waits here
+//   rayo::ObjectRef<double> b = rayo::remote<half>(a);   // the task waits for a, moves its value, opens it
 //   auto c = rayo::remote<train>({.resources = {.gpus = 1}}, model);
+//
+// rayo::remote does not wait, but where an argument holds the handle of an actor that the cluster does not know yet (30 s
+// at most).
 //
 // Any thread. Parameters are copies, as with actors. Errors arrive at get(): TaskError with what the function
 // threw, and Unschedulable, ObjectLost and their like. A task holds 1 CPU while it runs; one that waits in

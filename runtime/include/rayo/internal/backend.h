@@ -51,7 +51,6 @@ struct CallRequest {
   std::span<const ObjectHandle> refs{};
   std::span<const ObjectHandle> inner_refs{};
   std::span<const ActorId> inner_actors{};
-  std::chrono::nanoseconds timeout{0};  // of the call; 0: none
   // Of a task or constructor of another program of this job (open_program); nil: of this one.
   JobId program{};
   // For people, of a language that has one function for all of its own: as long as the process. Null: the function's.
