@@ -193,18 +193,13 @@ void References::flush() {
 
 void References::flush_and_confirm(Confirm what, std::function<void()> known) {
   proto::ToRaylet message;
-  take_batch(message);
-  const bool actors = what == Confirm::kActorsToo && batches_known_ != batches_told_;
-  message.mutable_hold_refs()->set_confirm_actors(actors);
-  const uint64_t batches = actors ? batches_told_ : batches_known_;
   for (take_batch(message); dirty(); take_batch(message)) {
     raylet_.push(message);
     message.Clear();
   }
-  proto::HoldRefs& refs = *message.mutable_hold_refs();
-  if (what == Confirm::kActorsToo && batches_known_ != batches_told_ && refs.actors_held().empty() && !actors_.empty())
-    set_id(refs.add_actors_held(), actors_.begin()->first);
-  const uint64_t batches = refs.actors_held().empty() ? batches_known_ : batches_told_;
+  const bool actors = what == Confirm::kActorsToo && batches_known_ != batches_told_;
+  message.mutable_hold_refs()->set_confirm_actors(actors);
+  const uint64_t batches = actors ? batches_told_ : batches_known_;
   raylet_.request(message, [this, batches, known = std::move(known)](RayletLink::Answer, std::vector<base::Fd>&) {
     batches_known_ = std::max(batches_known_, batches);
     known();
