@@ -62,6 +62,7 @@ struct HeadProcess::Parts {
 };
 
 base::Status HeadProcess::Parts::open(base::Loop& loop, const base::HeadSettings& settings) {
+  RAYO_RETURN_IF_ERROR(service.prepare());
   RAYO_ASSIGN_OR_RETURN(port, rpc::Port::open(loop, settings.bind));
   RAYO_RETURN_IF_ERROR(open_http(loop, settings));
   core.address = port->address();

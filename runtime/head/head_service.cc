@@ -111,7 +111,7 @@ proto::PackageReply HeadService::offer_package(const proto::OfferPackage& offer)
 
 base::StatusOr<proto::PackageReply> HeadService::receive_package(
     rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream) {
-  std::optional<PackageStore::Incoming> incoming;
+  std::unique_ptr<base::PackageFiles::Incoming> incoming;
   for (;;) {
     auto chunk = stream.read();
     if (!chunk.ok()) return chunk.status();
@@ -120,11 +120,9 @@ base::StatusOr<proto::PackageReply> HeadService::receive_package(
     auto id = rpc::from_proto<PackageId>((*chunk)->package());
     auto written = base::run_on_thread(disk_, [&]() -> base::Status {
       if (!incoming) {
-        auto begun = packages_.begin(id);
-        if (!begun.ok()) return begun.status();
-        incoming.emplace(*std::move(begun));
+        RAYO_ASSIGN_OR_RETURN(incoming, packages_.begin(id));
       }
-      RAYO_RETURN_IF_ERROR(incoming->write((*chunk)->data()));
+      RAYO_RETURN_IF_ERROR(incoming->write((*chunk)->offset(), (*chunk)->data()));
       return (*chunk)->last() ? incoming->finish() : base::Status();
     });
     if (!written.ok()) return written;
@@ -146,12 +144,12 @@ base::Status HeadService::send_package(const proto::FetchPackageRequest& request
   proto::PackageChunk chunk;
   *chunk.mutable_package() = request.package();
   for (int64_t offset = 0;;) {
-    std::string data(kPackageChunkBytes, '\0');
+    std::string data(base::kPackagePieceBytes, '\0');
     ssize_t got = base::run_on_thread(disk_, [&] { return ::pread(file.get(), data.data(), data.size(), offset); });
     if (got < 0) return base::failed_errno(errno, cat("cannot read the package ", id.hex()));
     data.resize(static_cast<size_t>(got));
     chunk.set_offset(offset);
-    chunk.set_last(got < kPackageChunkBytes);
+    chunk.set_last(got < base::kPackagePieceBytes);
     chunk.set_data(std::move(data));
     offset += got;
     RAYO_RETURN_IF_ERROR(stream.write(chunk));

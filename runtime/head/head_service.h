@@ -5,8 +5,8 @@
 
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/loop/event.h"
+#include "runtime/base/package_files.h"
 #include "runtime/head/core.h"
-#include "runtime/head/package_store.h"
 #include "runtime/head/raylet_calls.h"
 #include "runtime/head/relay.h"
 #include "runtime/rpc/grpc/server.h"
@@ -17,6 +17,7 @@ class HeadService {
  public:
   // `stopped` is called once StopCluster has answered.
   HeadService(Core& core, const base::Path& package_dir, std::function<void()> stopped);
+  base::Status prepare() const { return packages_.prepare(); }
   // Adds the methods to a server's service.
   void bind(rpc::Service& service);
 
@@ -40,7 +41,7 @@ class HeadService {
   Core& core_;
   Relay relay_{core_};
   RayletCalls raylets_;
-  PackageStore packages_;
+  base::PackageFiles packages_;
   base::WaitList package_came_;
   base::WorkThreads disk_{"packages", 1};  // and long lists
   std::function<void()> stopped_;

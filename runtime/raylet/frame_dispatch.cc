@@ -80,8 +80,9 @@ void offer_package(Parts& parts, ProcessId from, ReceivedFrame& frame) {
 }
 
 void package_chunk(Parts& parts, ProcessId from, const ReceivedFrame& frame) {
+  if (!parts.processes.find(from)) return;  // what it still had to say when it ended
   const auto& chunk = frame.message.package_chunk();
-  base::Status status = parts.packages.receive(chunk);
+  base::Status status = parts.packages.receive(from, chunk);
   JobId job;
   if (status.ok() && chunk.last())
     job = package_here(parts, from, rpc::from_proto<PackageId>(chunk.package()), chunk.program());

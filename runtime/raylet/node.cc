@@ -161,6 +161,7 @@ struct Node::State {
       objects->process_gone(process.id, death);
       requests.process_gone(process.id);
       calls.process_gone(process.id);
+      packages.sender_gone(process.id);
       if (process.kind != proto::ZYGOTE) {
         proto::NodeUp up;
         rpc::to_proto(process.id, up.mutable_worker_died()->mutable_process());

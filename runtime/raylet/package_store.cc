@@ -1,11 +1,8 @@
 #include "runtime/raylet/package_store.h"
 
-#include <cerrno>
-#include <fcntl.h>
+#include <algorithm>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <vector>
-#include <xxhash.h>
 
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
@@ -14,103 +11,8 @@
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
-namespace {
 
 using base::cat;
-
-constexpr size_t kPiece = 1u << 20;         // of a file on its way
-constexpr int64_t kMaxPackage = 4LL << 30;  // bytes of one program
-
-class Hasher {
- public:
-  Hasher() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
-  ~Hasher() { XXH3_freeState(state_); }
-  Hasher(const Hasher&) = delete;
-  Hasher& operator=(const Hasher&) = delete;
-  void add(const void* data, size_t bytes) { XXH3_128bits_update(state_, data, bytes); }
-  PackageId value() const {
-    XXH128_hash_t hash = XXH3_128bits_digest(state_);
-    return {hash.high64, hash.low64};
-  }
-
- private:
-  XXH3_state_t* state_;
-};
-
-base::Status write_all(int fd, const char* data, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t written = ::write(fd, data, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0)
-      return base::failed_errno(errno, "cannot write a package", "is the disk of the runtime directory full?");
-    data += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
-}
-
-// Calls `use` with each piece of the file.
-template <class Use>
-base::Status read_pieces(int fd, Use use) {
-  std::vector<char> buffer(kPiece);
-  for (off_t at = 0;;) {
-    ssize_t got = ::pread(fd, buffer.data(), buffer.size(), at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return base::failed_errno(errno, "cannot read a package");
-    if (got == 0) return absl::OkStatus();
-    RAYO_RETURN_IF_ERROR(use(buffer.data(), static_cast<size_t>(got)));
-    at += got;
-  }
-}
-
-base::Status wrong_content(PackageId package) {
-  return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), ": what arrived has another hash"),
-                      "was the program overwritten while it ran? start it again");
-}
-
-// Copies an open file to folder/HASH by way of a temporary name; an existing one stays.
-base::Status store_copy(int source, const base::Path& target, PackageId package) {
-  if (::access(target.c_str(), F_OK) == 0) return absl::OkStatus();
-  base::Path temporary = target;
-  temporary += ".part";
-  base::Fd out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
-  if (!out) return base::failed_errno(errno, cat("cannot write ", temporary.string()));
-  Hasher hasher;
-  auto copied = read_pieces(source, [&](const char* data, size_t bytes) {
-    hasher.add(data, bytes);
-    return write_all(out.get(), data, bytes);
-  });
-  if (copied.ok() && hasher.value() != package) copied = wrong_content(package);
-  if (copied.ok() && ::rename(temporary.c_str(), target.c_str()) != 0)
-    copied = base::failed_errno(errno, cat("cannot rename ", temporary.string()));
-  if (!copied.ok()) ::unlink(temporary.c_str());
-  return copied;
-}
-
-}  // namespace
-
-// A package that arrives in pieces.
-struct PackageStore::Incoming {
-  base::Fd file;
-  base::Path temporary;
-  int64_t next_offset = 0;
-  Hasher hasher;
-};
-
-base::StatusOr<PackageId> hash_file(int fd) {
-  Hasher hasher;
-  RAYO_RETURN_IF_ERROR(read_pieces(fd, [&](const char* data, size_t bytes) {
-    hasher.add(data, bytes);
-    return absl::OkStatus();
-  }));
-  return hasher.value();
-}
-
-PackageStore::PackageStore(base::Path folder) : folder_(std::move(folder)) {}
-
-PackageStore::~PackageStore() = default;
-
-base::Status PackageStore::prepare() { return base::make_private_dir(folder_); }
 
 bool PackageStore::has(PackageId package) const {
   auto found = entries_.find(package);
@@ -121,7 +23,7 @@ base::Status PackageStore::adopt(PackageId package, int64_t size_bytes, base::Fd
   if (has(package)) return absl::OkStatus();
   struct stat info {};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size != size_bytes ||
-      size_bytes > kMaxPackage)
+      size_bytes > base::kMaxPackageBytes)
     return base::failed(absl::StatusCode::kInvalidArgument,
                         "the program that was offered is no regular file of the size told");
   Entry& entry = entries_[package];
@@ -135,54 +37,46 @@ base::Status PackageStore::adopt(PackageId package, int64_t size_bytes, base::Fd
 void PackageStore::copy_behind(PackageId package) {
   tasks_.spawn("package copy", [this, package] {
     base::Fd source = duplicate(entries_.at(package).file.get());
-    base::Path target = path(package);
-    auto copied = base::run_on_thread(disk_, [&] { return store_copy(source.get(), target, package); });
+    auto copied = base::run_on_thread(disk_, [&] { return files_.copy(package, source.get()); });
     if (!copied.ok()) base::log().warn("package {}: {}", package.hex(), base::message(copied));
   });
 }
 
-base::Status PackageStore::receive(const proto::PackageChunk& chunk) {
+base::Status PackageStore::receive(ProcessId from, const proto::PackageChunk& chunk) {
   auto package = rpc::from_proto<PackageId>(chunk.package());
-  if (has(package)) return absl::OkStatus();
-  auto& incoming = incoming_[package];
-  if (!incoming || chunk.offset() == 0) {
-    incoming = std::make_unique<Incoming>();
-    incoming->temporary = path(package);
-    incoming->temporary += ".in";
-    incoming->file = base::Fd(::open(incoming->temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
-    if (!incoming->file) return base::failed_errno(errno, cat("cannot write ", incoming->temporary.string()));
+  if (has(package)) {  // another one was faster
+    incoming_.erase({from, package});
+    return absl::OkStatus();
   }
-  if (chunk.offset() != incoming->next_offset ||
-      chunk.offset() + static_cast<int64_t>(chunk.data().size()) > kMaxPackage) {
-    incoming_.erase(package);
-    return base::failed(absl::StatusCode::kInvalidArgument,
-                        cat("package ", package.hex(), ": its pieces are out of order"));
+  auto& slot = incoming_[{from, package}];
+  if (!slot || chunk.offset() == 0) {
+    auto begun = files_.begin(package);
+    if (!begun.ok()) return begun.status();
+    slot = std::move(*begun);
   }
-  Incoming& part = *incoming;
-  RAYO_RETURN_IF_ERROR(base::run_on_thread(disk_, [&] {
-    part.hasher.add(chunk.data().data(), chunk.data().size());
-    return write_all(part.file.get(), chunk.data().data(), chunk.data().size());
-  }));
-  part.next_offset += static_cast<int64_t>(chunk.data().size());
-  if (!chunk.last()) return absl::OkStatus();
-  auto done = complete(package, part);
-  incoming_.erase(package);
-  return done;
+  auto part = slot;
+  base::Status added = add_piece(*part, package, chunk);
+  if (!added.ok() || chunk.last()) incoming_.erase({from, package});
+  return added;
 }
 
-base::Status PackageStore::complete(PackageId package, Incoming& incoming) {
-  if (incoming.hasher.value() != package) {
-    ::unlink(incoming.temporary.c_str());
-    return wrong_content(package);
-  }
-  incoming.file.reset();  // a file open for writing cannot be run
-  base::Path target = path(package);
-  if (::rename(incoming.temporary.c_str(), target.c_str()) != 0)
-    return base::failed_errno(errno, cat("cannot write ", target.string()));
+void PackageStore::sender_gone(ProcessId from) {
+  std::erase_if(incoming_, [from](const auto& entry) { return entry.first.first == from; });
+}
+
+base::Status PackageStore::add_piece(Incoming& part, PackageId package, const proto::PackageChunk& chunk) {
+  base::Fd whole;
+  RAYO_RETURN_IF_ERROR(base::run_on_thread(disk_, [&]() -> base::Status {
+    RAYO_RETURN_IF_ERROR(part.write(chunk.offset(), chunk.data()));
+    if (!chunk.last()) return absl::OkStatus();
+    RAYO_RETURN_IF_ERROR(part.finish());
+    RAYO_ASSIGN_OR_RETURN(whole, files_.open(package));
+    return absl::OkStatus();
+  }));
+  if (!whole || has(package)) return absl::OkStatus();
   Entry& entry = entries_[package];
-  entry.file = base::Fd(::open(target.c_str(), O_RDONLY | O_CLOEXEC));
-  entry.size_bytes = incoming.next_offset;
-  if (!entry.file) return base::failed_errno(errno, cat("cannot open ", target.string()));
+  entry.size_bytes = chunk.offset() + static_cast<int64_t>(chunk.data().size());
+  entry.file = std::move(whole);
   changed_.notify_all();
   return absl::OkStatus();
 }
@@ -214,11 +108,11 @@ base::Status PackageStore::fetch(PackageId package, rpc::Channel& head, base::Ti
   proto::FetchPackageRequest request;
   rpc::to_proto(package, request.mutable_package());
   RAYO_ASSIGN_OR_RETURN(auto stream, head.open(rpc::head::kFetchPackage, request, deadline));
+  RAYO_ASSIGN_OR_RETURN(auto part, files_.begin(package));
   while (true) {
     RAYO_ASSIGN_OR_RETURN(auto chunk, stream->read(deadline));
     if (!chunk) break;
-    *chunk->mutable_package() = request.package();
-    RAYO_RETURN_IF_ERROR(receive(*chunk));
+    RAYO_RETURN_IF_ERROR(add_piece(*part, package, *chunk));
   }
   RAYO_RETURN_IF_ERROR(stream->finish(deadline));
   if (has(package)) return absl::OkStatus();
@@ -239,7 +133,7 @@ base::Status PackageStore::upload(PackageId package, rpc::Channel& head, base::T
     proto::PackageChunk chunk;
     rpc::to_proto(package, chunk.mutable_package());
     chunk.set_offset(at);
-    std::string piece(std::min<size_t>(kPiece, static_cast<size_t>(size - at)), '\0');
+    std::string piece(static_cast<size_t>(std::min(base::kPackagePieceBytes, size - at)), '\0');
     ssize_t got = base::run_on_thread(disk_, [&] { return ::pread(file.get(), piece.data(), piece.size(), at); });
     if (got <= 0) return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), " cannot be read"));
     piece.resize(static_cast<size_t>(got));

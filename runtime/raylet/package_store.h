@@ -1,5 +1,4 @@
-// The programs of this node's jobs by content hash (XXH3-128), in node_dir/packages/HASH: written once,
-// checked, never overwritten.
+// The programs of this node's jobs by content hash, in node_dir/packages (runtime/base/package_files.h).
 //
 //   store.adopt(package, size, std::move(file), job_node_is_here);   // the driver's own executable, open: usable at once
 //   auto fd = store.open(package, deadline);                         // for exec; fetched from the head where it is not here
@@ -11,14 +10,14 @@
 
 #include <map>
 #include <memory>
-#include <string>
+#include <utility>
 
 #include <rayo/id.h>
 
 #include "runtime/base/fd.h"
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/loop/event.h"
-#include "runtime/base/session.h"
+#include "runtime/base/package_files.h"
 #include "runtime/base/status.h"
 #include "runtime/rpc/grpc/client.h"
 
@@ -26,17 +25,18 @@ namespace rayo::raylet {
 
 class PackageStore {
  public:
-  explicit PackageStore(base::Path folder);
-  ~PackageStore();
+  explicit PackageStore(base::Path folder) : files_(std::move(folder)) {}
 
-  base::Status prepare();  // makes the folder
+  base::Status prepare() const { return files_.prepare(); }
   bool has(PackageId package) const;
   // Takes the open file of a local driver; copies and checks it in the background. InvalidArgument where it
   // is no regular file of that size.
   base::Status adopt(PackageId package, int64_t size_bytes, base::Fd file);
-  // A piece from a remote driver: in order from offset 0; the last one completes it. DataLoss: the hash is
-  // another.
-  base::Status receive(const proto::PackageChunk& chunk);
+  // A piece from a remote driver: in order from offset 0; the last one completes it. In a fiber. DataLoss: the hash
+  // is another.
+  base::Status receive(ProcessId from, const proto::PackageChunk& chunk);
+  // Drops what it had not brought to its end.
+  void sender_gone(ProcessId from);
 
   // An open descriptor for exec, fetched from the head where it is not here.
   base::StatusOr<base::Fd> open(PackageId package, rpc::Channel* head, base::TimePoint deadline);
@@ -49,22 +49,19 @@ class PackageStore {
     int64_t size_bytes = 0;
     bool fetching = false;
   };
-  struct Incoming;
+  using Incoming = base::PackageFiles::Incoming;
 
   base::Status fetch(PackageId package, rpc::Channel& head, base::TimePoint deadline);
-  base::Status complete(PackageId package, Incoming& incoming);
+  base::Status add_piece(Incoming& part, PackageId package, const proto::PackageChunk& chunk);
   void copy_behind(PackageId package);
-  base::Path path(PackageId package) const { return folder_ / package.hex(); }
 
-  base::Path folder_;
+  base::PackageFiles files_;
   base::WorkThreads disk_{"rayo-disk", 1};
   std::map<PackageId, Entry> entries_;
-  std::map<PackageId, std::unique_ptr<Incoming>> incoming_;
+  // Of each driver its own. Shared with the fiber that writes a piece: its driver may go meanwhile.
+  std::map<std::pair<ProcessId, PackageId>, std::shared_ptr<Incoming>> incoming_;
   base::WaitList changed_;
   base::TaskGroup tasks_;
 };
-
-// The hash of what an open file holds, read from its start; blocks.
-base::StatusOr<PackageId> hash_file(int fd);
 
 }  // namespace rayo::raylet

@@ -12,8 +12,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/loop/socket.h"
+#include "runtime/base/package_files.h"
 #include "runtime/base/version.h"
-#include "runtime/head/package_store.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/grpc/client.h"
 #include "runtime/rpc/join.h"
@@ -261,11 +261,11 @@ TEST(HeadProcess, PackagesAreKeptByTheirContent) {
     Dirs dirs;
     ServedHead head(dirs);
     FakeRaylet raylet(head, dirs);
-    std::string program(3 * kPackageChunkBytes + 17, 'p');
+    std::string program(3 * base::kPackagePieceBytes + 17, 'p');
     auto file = dirs.root / "program";
     ASSERT_TRUE(base::write_private_file(file, program).ok());
     base::Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    auto id = content_hash(fd.get()).value();
+    auto id = base::package_hash(fd.get()).value();
     proto::OfferPackage offer;
     rpc::to_proto(id, offer.mutable_package());
     EXPECT_TRUE(raylet.channel->call(rpc::head::kOfferPackageToHead, offer, soon())->needed());

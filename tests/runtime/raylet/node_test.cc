@@ -16,6 +16,8 @@
 #include "runtime/raylet/package_store.h"
 #include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
+#include "runtime/base/package_files.h"
+#include "runtime/base/text.h"
 #include "runtime/rpc/grpc/client.h"
 #include "runtime/rpc/grpc/methods.h"
 #include "runtime/rpc/proto_ids.h"
@@ -91,7 +93,7 @@ class NodeTest : public testing::Test {
       struct stat info {};
       ASSERT_EQ(::fstat(program.get(), &info), 0);
       proto::ToRaylet offer;
-      rpc::to_proto(*hash_file(program.get()), offer.mutable_offer_package()->mutable_package());
+      rpc::to_proto(*base::package_hash(program.get()), offer.mutable_offer_package()->mutable_package());
       offer.mutable_offer_package()->set_size_bytes(info.st_size);
       driver_->send(2, offer);
       auto wanted = driver_->receive();
@@ -514,6 +516,50 @@ TEST_F(NodeTest, ADriverOfAnotherVersionIsToldSo) {
       EXPECT_NE(reply->message.hello_reply().failure().text().find("9.9.9"), std::string::npos);
       EXPECT_FALSE(other.receive());
     });
+  });
+}
+
+// Else a program that is started twice at once on a machine without a node runs neither time, and what the one raylet writes to
+// may be what it has freed for the other.
+TEST_F(NodeTest, TwoDriversBringOneProgramAtTheSameTime) {
+  run([this] {
+    base::run_on_thread(thread_, [&] {
+      const base::Path raylet = base::NodeFiles{settings_.node_dir}.raylet_socket();
+      const std::string halves[] = {std::string(1 << 20, 'a'), std::string(1 << 20, 'b')};
+      const base::Path file = folder_ / "program";
+      ASSERT_TRUE(base::write_private_file(file, halves[0] + halves[1]).ok());
+      const base::Fd program(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+      const PackageId package = *base::package_hash(program.get());
+      std::vector<std::unique_ptr<FakeProcess>> drivers;
+      for (int i = 0; i < 3; ++i) {
+        auto socket = base::connect_unix(raylet);
+        ASSERT_TRUE(socket.ok());
+        auto driver = std::make_unique<FakeProcess>(std::move(*socket), base::random_id<ProcessId>(), proto::DRIVER);
+        ASSERT_TRUE(driver->hello());
+        drivers.push_back(std::move(driver));
+      }
+      auto bring = [&](FakeProcess& driver, int half) {
+        proto::ToRaylet chunk;
+        rpc::to_proto(package, chunk.mutable_package_chunk()->mutable_package());
+        chunk.mutable_package_chunk()->set_offset(half << 20);
+        chunk.mutable_package_chunk()->set_data(halves[half]);
+        chunk.mutable_package_chunk()->set_last(half == 1);
+        driver.send(static_cast<uint64_t>(half) + 3, chunk);
+        auto reply = driver.receive();
+        ASSERT_TRUE(reply && reply->message.has_package_reply());
+        EXPECT_FALSE(reply->message.package_reply().has_failure()) << reply->message.package_reply().failure().text();
+        EXPECT_EQ(reply->message.package_reply().needed(), half == 0);
+      };
+      for (auto& driver : drivers) bring(*driver, 0);
+      drivers.pop_back();  // one goes before it is done
+      for (auto& driver : drivers) bring(*driver, 1);
+    });
+    const base::Path packages = settings_.node_dir / "packages";
+    const auto left = [&] {
+      return std::distance(std::filesystem::directory_iterator(packages), std::filesystem::directory_iterator());
+    };
+    for (auto limit = loop_->deadline(10s); left() != 1 && loop_->now() < limit;) base::sleep_for(5ms);
+    EXPECT_EQ(left(), 1) << "of the driver that went something stays";
   });
 }
 
