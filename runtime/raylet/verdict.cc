@@ -1,5 +1,6 @@
 #include "runtime/raylet/verdict.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -76,9 +77,10 @@ std::vector<std::string> last_lines(std::string_view text, size_t limit) {
   std::vector<std::string> lines;
   while (!text.empty() && lines.size() < limit) {
     size_t start = text.rfind('\n');
-    lines.emplace(lines.begin(), text.substr(start == std::string_view::npos ? 0 : start + 1));
+    lines.emplace_back(text.substr(start == std::string_view::npos ? 0 : start + 1));
     text = start == std::string_view::npos ? std::string_view() : text.substr(0, start);
   }
+  std::ranges::reverse(lines);  // a user may ask for a hundred thousand
   return lines;
 }
 
