@@ -105,6 +105,8 @@ base::Status WorkerStarter::start_zygote(const Job& job) {
 base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment,
                                        bool zygote) {
   RAYO_ASSIGN_OR_RETURN(base::Fd program, open_package_(job.package, loop_.deadline(kPackageLimit)));
+  // While the package came the job may have ended, or this node: nobody would end what begins now.
+  if (jobs_.ended(job.id) || ending_) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
   RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
   SpawnRequest request;
   request.program_fd = program.get();
@@ -186,7 +188,7 @@ void WorkerStarter::watch(ProcessId process, pid_t pid) {
 
 bool WorkerStarter::hello(ProcessId process, const proto::Hello& hello, pid_t) {
   auto found = children_.find(process);
-  if (found == children_.end() || found->second.said_hello) return false;
+  if (found == children_.end() || found->second.said_hello || jobs_.ended(found->second.job)) return false;
   Child& child = found->second;
   child.said_hello = true;
   if (!child.zygote) {
