@@ -1,7 +1,6 @@
 // The nodes as placement sees them. Owned by the head's loop (or a simulation); a value without I/O.
 #pragma once
 
-#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,7 +15,7 @@ const char* name_of(NodeState state);  // "alive", ...
 struct ViewNode {
   NodeId id;
   std::string name;  // host name, for reasons
-  std::map<std::string, std::string, std::less<>> labels;
+  Labels labels;
   NodeState state = NodeState::kAlive;
   std::string machine;
   Capacity capacity;

@@ -1,5 +1,7 @@
 #include "scheduler/demand.h"
 
+#include <algorithm>
+
 #include "runtime/base/text.h"
 
 namespace rayo::scheduler {
@@ -51,6 +53,17 @@ Resources soft_load(const Demand& demand) {
   }
   if (out.empty() && demand.resources.empty()) out.set("cpu", Amount::of(0.1));
   return out;
+}
+
+bool label_holds(const LabelRule& rule, const Labels& labels) {
+  auto found = labels.find(rule.key);
+  const bool has = found != labels.end() &&
+                   (rule.values.empty() || std::ranges::find(rule.values, found->second) != rule.values.end());
+  return has != rule.negate;
+}
+
+bool labels_hold(const Demand& demand, const Labels& labels) {
+  return std::ranges::all_of(demand.labels, [&](const LabelRule& rule) { return label_holds(rule, labels); });
 }
 
 std::string shape_key(const Demand& demand) {

@@ -4,6 +4,8 @@
 //   if (auto bad = check(ask); !bad.ok()) return bad;   // 1.5 GPU is nothing that a device can give
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,11 @@ Resources needed(const Demand& demand);
 // What the placed thing weighs for the choice among nodes beyond what it holds: to_place - resources, and 0.1 CPU for
 // one that asks for nothing at all, so that a thousand default actors do not end up on one node.
 Resources soft_load(const Demand& demand);
+
+using Labels = std::map<std::string, std::string, std::less<>>;
+bool label_holds(const LabelRule& rule, const Labels& labels);
+// Whether a node with these labels may have it.
+bool labels_hold(const Demand& demand, const Labels& labels);
 
 // Equal for equal demands: what waits is grouped by it.
 std::string shape_key(const Demand& demand);

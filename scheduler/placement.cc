@@ -18,23 +18,12 @@ uint64_t next_random(uint64_t& state) {  // splitmix64
   return z ^ (z >> 31);
 }
 
-bool rule_holds(const LabelRule& rule, const ViewNode& node) {
-  auto found = node.labels.find(rule.key);
-  bool has = found != node.labels.end() &&
-             (rule.values.empty() || std::ranges::find(rule.values, found->second) != rule.values.end());
-  return has != rule.negate;
-}
-
-bool labels_hold(const Demand& demand, const ViewNode& node) {
-  return std::ranges::all_of(demand.labels, [&](const LabelRule& rule) { return rule_holds(rule, node); });
-}
-
 bool bound_elsewhere(const Demand& demand, const ViewNode& node) {
   return demand.node && !demand.node_soft && demand.node != node.id;
 }
 
 bool eligible(const Demand& demand, const ViewNode& node, const PlaceHints& hints) {
-  return node.state == NodeState::kAlive && !bound_elsewhere(demand, node) && labels_hold(demand, node) &&
+  return node.state == NodeState::kAlive && !bound_elsewhere(demand, node) && labels_hold(demand, node.labels) &&
          node.capacity.fits(demand) && std::ranges::find(hints.avoid, node.id) == hints.avoid.end();
 }
 
@@ -108,7 +97,7 @@ std::string rule_text(const LabelRule& rule) {
 
 Reason label_reason(const Demand& demand, const ViewNode& node) {
   for (const auto& rule : demand.labels) {
-    if (rule_holds(rule, node)) continue;
+    if (label_holds(rule, node.labels)) continue;
     auto found = node.labels.find(rule.key);
     std::string has =
         found == node.labels.end() ? cat("has no label ", rule.key) : cat("has ", rule.key, " = ", found->second);
@@ -122,7 +111,7 @@ std::vector<Reason> reasons_of(const Demand& demand, const ViewNode& node) {
   if (bound_elsewhere(demand, node)) return out;
   if (node.state != NodeState::kAlive) {
     out.push_back({"node_unavailable", cat("the node ", node.name, " is ", name_of(node.state))});
-  } else if (!labels_hold(demand, node)) {
+  } else if (!labels_hold(demand, node.labels)) {
     out.push_back(label_reason(demand, node));
   } else {
     out = node.capacity.why_not(demand);
@@ -158,7 +147,8 @@ bool chosen_if_preferred(const Demand& demand, const ViewNode& node) {
 bool could_ever_hold(const Demand& demand, const ClusterView& view) {
   return std::ranges::any_of(view.nodes(), [&](const ViewNode& node) {
     bool living = node.state == NodeState::kAlive || node.state == NodeState::kSuspect;
-    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node) && node.capacity.could_ever(demand);
+    return living && !bound_elsewhere(demand, node) && labels_hold(demand, node.labels) &&
+           node.capacity.could_ever(demand);
   });
 }
 

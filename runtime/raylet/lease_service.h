@@ -28,7 +28,7 @@ struct OwnNode {
   std::string machine;       // boot id
   std::string hostname;
   base::WallTime started{};
-  std::map<std::string, std::string> labels;
+  scheduler::Labels labels;
 };
 
 // What becomes of a worker whose lease ends.

@@ -27,10 +27,6 @@ void LocalQueue::granted(const WishKey& key, int leases) {
   if (found->second.count <= 0) wishes_.erase(found);
 }
 
-void LocalQueue::drop_process(ProcessId process) {
-  std::erase_if(wishes_, [&](const auto& entry) { return entry.first.process == process; });
-}
-
 const LeaseWish* LocalQueue::find(const WishKey& key) const {
   auto found = wishes_.find(key);
   return found == wishes_.end() ? nullptr : &found->second;
@@ -58,14 +54,8 @@ void LocalQueue::end_asking(const WishKey& key) {
   if (found != wishes_.end()) found->second.asking_head = false;
 }
 
-bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels) {
-  if (demand.node && demand.node != node) return false;
-  return std::all_of(demand.labels.begin(), demand.labels.end(), [&](const scheduler::LabelRule& rule) {
-    auto label = labels.find(rule.key);
-    bool match = label != labels.end() && (rule.values.empty() || std::find(rule.values.begin(), rule.values.end(),
-                                                                            label->second) != rule.values.end());
-    return match != rule.negate;
-  });
+bool allowed_here(const scheduler::Demand& demand, NodeId node, const scheduler::Labels& labels) {
+  return (!demand.node || demand.node == node) && scheduler::labels_hold(demand, labels);
 }
 
 }  // namespace rayo::raylet

@@ -46,7 +46,6 @@ class LocalQueue {
   void granted(const WishKey& key, int leases = 1);
   // It will not be served.
   void drop(const WishKey& key) { wishes_.erase(key); }
-  void drop_process(ProcessId process);
 
   const LeaseWish* find(const WishKey& key) const;
   // In the order of service.
@@ -64,6 +63,6 @@ class LocalQueue {
 };
 
 // Labels and affinity: may this demand run on a node with this id and these labels?
-bool allowed_here(const scheduler::Demand& demand, NodeId node, const std::map<std::string, std::string>& labels);
+bool allowed_here(const scheduler::Demand& demand, NodeId node, const scheduler::Labels& labels);
 
 }  // namespace rayo::raylet

@@ -178,7 +178,7 @@ struct Node::State {
   bool start_here(const proto::ActorSpec& spec) {
     const scheduler::ViewNode here{.id = own.id,
                                    .name = own.hostname,
-                                   .labels = {own.labels.begin(), own.labels.end()},
+                                   .labels = own.labels,
                                    .machine = own.machine,
                                    .capacity = table.ledger().capacity(),
                                    .soft_load = actors.soft_load()};

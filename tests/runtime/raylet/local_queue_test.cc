@@ -61,13 +61,13 @@ TEST(LocalQueue, TheHeadIsAskedOnceAtATime) {
   queue.end_asking({process, 1});
   EXPECT_TRUE(queue.begin_asking({process, 1}));
   EXPECT_FALSE(queue.begin_asking({process, 2}));  // no such wish
-  queue.drop_process(process);
+  queue.drop({process, 1});
   EXPECT_TRUE(queue.empty());
 }
 
 TEST(LocalQueue, LabelsAndAffinityKeepADemandAway) {
   auto node = base::random_id<NodeId>(), other = base::random_id<NodeId>();
-  std::map<std::string, std::string> labels{{"zone", "a"}};
+  const scheduler::Labels labels{{"zone", "a"}};
   EXPECT_TRUE(allowed_here({}, node, labels));
   EXPECT_TRUE(allowed_here({.node = node}, node, labels));
   EXPECT_FALSE(allowed_here({.node = other}, node, labels));
