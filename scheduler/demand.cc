@@ -66,16 +66,25 @@ bool labels_hold(const Demand& demand, const Labels& labels) {
   return std::ranges::all_of(demand.labels, [&](const LabelRule& rule) { return label_holds(rule, labels); });
 }
 
+// Each text behind its length, each list behind its count: a user's words may hold any separator.
 std::string shape_key(const Demand& demand) {
   std::string out;
+  auto add_text = [&](const std::string& text) { out += cat(text.size(), ':', text); };
   auto add = [&](const Resources& resources) {
-    for (const auto& [name, amount] : resources.amounts()) out += cat(name, '=', amount.units, ',');
-    out += ';';
+    out += cat(resources.amounts().size(), ';');
+    for (const auto& [name, amount] : resources.amounts()) {
+      add_text(name);
+      out += cat('=', amount.units, ',');
+    }
   };
   add(demand.resources);
   add(demand.to_place);
   out += cat(demand.gpu_memory_bytes, ';', demand.node.hex(), demand.node_soft, demand.spread, ';');
-  for (const auto& rule : demand.labels) out += cat(rule.key, rule.negate, base::join(rule.values, "|"), ';');
+  for (const auto& rule : demand.labels) {
+    add_text(rule.key);
+    out += cat(rule.negate ? '!' : '=', rule.values.size(), ';');
+    for (const auto& value : rule.values) add_text(value);
+  }
   return out;
 }
 

@@ -61,7 +61,7 @@ bool label_holds(const LabelRule& rule, const Labels& labels);
 // Whether a node with these labels may have it.
 bool labels_hold(const Demand& demand, const Labels& labels);
 
-// Equal for equal demands: what waits is grouped by it.
+// Equal for equal demands, and for no others: what waits is grouped by it.
 std::string shape_key(const Demand& demand);
 
 }  // namespace rayo::scheduler

@@ -171,5 +171,25 @@ TEST(Placement, OneFreeNodeAmongTenThousandIsFound) {
   EXPECT_FALSE(place(cpu(9), view, {}));
 }
 
+// What waits is grouped by it: of two shapes with one key the second waits for as long as the first fits nowhere.
+TEST(Placement, DifferentDemandsHaveDifferentKeys) {
+  const std::vector<Demand> demands = {
+      {.labels = {{"z", {"01x"}}}},
+      {.labels = {{"z0", {"1x"}}}},
+      {.labels = {{"z", {"1x"}}}},
+      {.labels = {{"z", {"1x"}, true}}},
+      {.labels = {{"z", {"a|b"}}}},
+      {.labels = {{"z", {"a", "b"}}}},
+      {.labels = {{"z", {}}, {"a", {}}}},
+      {.labels = {{"z;a", {}}}},
+      {.resources = {{"a", Amount::of(1)}, {"b", Amount::of(1)}}},
+      {.resources = {{"a=10000,b", Amount::of(1)}}},
+      {.resources = {{"a", Amount::of(1)}}, .to_place = {{"b", Amount::of(1)}}},
+  };
+  for (size_t i = 0; i < demands.size(); ++i)
+    for (size_t j = 0; j < demands.size(); ++j)
+      EXPECT_EQ(shape_key(demands[i]) == shape_key(demands[j]), i == j) << i << " and " << j;
+}
+
 }  // namespace
 }  // namespace rayo::scheduler
