@@ -1,5 +1,8 @@
 #include "runtime/raylet/home_outbox.h"
 
+#include <utility>
+#include <vector>
+
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
@@ -29,10 +32,14 @@ void HomeOutbox::failed(uint64_t home) {
 }
 
 void HomeOutbox::retry() {
-  for (auto& [home, state] : homes_) {
-    if (!state.waits_for_retry) continue;
-    state.waits_for_retry = false;
-    send_(home, *state.in_flight);
+  std::vector<uint64_t> due;
+  for (const auto& [home, state] : homes_)
+    if (state.waits_for_retry) due.push_back(home);
+  for (uint64_t home : due) {
+    auto found = homes_.find(home);  // sending to one may have ended another
+    if (found == homes_.end() || !std::exchange(found->second.waits_for_retry, false)) continue;
+    const proto::HoldObjectsRequest again = *found->second.in_flight;
+    send_(home, again);
   }
 }
 

@@ -52,5 +52,26 @@ TEST_F(HomeOutboxTest, NothingIsOwedToADeadHome) {
   EXPECT_TRUE(outbox_.empty());
 }
 
+TEST(HomeOutbox, AHomeMayEndWhileItIsSentTo) {
+  std::vector<uint64_t> sent;
+  HomeOutbox* outbox = nullptr;
+  bool ends = false;
+  HomeOutbox made(NodeId{1, 1}, [&](uint64_t home, const proto::HoldObjectsRequest& request) {
+    if (ends)
+      for (uint64_t other = 2; other < 50; ++other) outbox->node_gone(other);
+    EXPECT_EQ(request.held_size(), 1);
+    sent.push_back(home);
+  });
+  outbox = &made;
+  for (uint64_t home = 2; home < 50; ++home) {
+    made.hold(ObjectId{home, 1, 1}, true);
+    made.failed(home);
+  }
+  sent.clear();
+  ends = true;
+  made.retry();
+  EXPECT_EQ(sent.size(), 1u);
+}
+
 }  // namespace
 }  // namespace rayo::raylet
