@@ -57,7 +57,8 @@ base::StatusOr<std::optional<proto::Failure>> read_reply(TransferLink& link, int
     std::string body(header.length, '\0');
     RAYO_RETURN_IF_ERROR(link.read_exact(std::as_writable_bytes(std::span(body.data(), body.size()))));
     proto::Failure failure;
-    failure.ParseFromString(body);
+    if (!failure.ParseFromString(body))
+      return base::failed(absl::StatusCode::kInvalidArgument, "the holder's failure cannot be read");
     return std::optional(failure);
   }
   if (header.call_id != static_cast<uint64_t>(size_bytes)) {
