@@ -166,7 +166,9 @@ void LeaseService::send_granted(ProcessId to, uint64_t shape, proto::LeaseGrante
   proto::ToWorker message;
   auto lease = rpc::from_proto<LeaseId>(granted.lease());
   *message.mutable_lease_granted() = std::move(granted);
-  if (!processes_.send(to, 0, message) && lease) end_lease(lease, WorkerAfter::kGoesOn);
+  if (!lease) return void(processes_.send(to, 0, message));
+  if (!processes_.send(to, 0, message)) return end_lease(lease, WorkerAfter::kGoesOn);
+  table_.set_told(lease);
 }
 
 proto::PlaceLeasesRequest LeaseService::question(const LeaseWish& wish) const {
@@ -194,6 +196,7 @@ void LeaseService::ask_head(const WishKey& key) {
     for (const auto& granted : reply->leases()) {
       auto lease = rpc::from_proto<LeaseId>(granted.lease());
       auto node = rpc::from_proto<NodeId>(granted.worker().node());
+      if (node == own_.id && !table_.find(lease)) continue;  // the answer took so long that it has ended as lost
       if (node != own_.id) away_[lease] = {node, key.process, key.shape};
       queue_.granted(key);
       send_granted(key.process, key.shape, granted);
@@ -289,7 +292,11 @@ proto::CheckLeasesReply LeaseService::unknown_leases(const proto::CheckLeasesReq
 }
 
 void LeaseService::confirm_leases(base::Duration each) {
-  for (const auto& [node, leases] : table_.unconfirmed(own_.id, loop_.now() - each)) {
+  for (const auto& [node, leases] : table_.unconfirmed(loop_.now() - each)) {
+    if (node == own_.id) {
+      for (LeaseId lease : leases) end_lost(lease);
+      continue;
+    }
     proto::CheckLeasesRequest request;
     for (LeaseId lease : leases) {
       table_.confirm(lease, loop_.now());  // asked once a span, whatever comes of it
@@ -298,13 +305,14 @@ void LeaseService::confirm_leases(base::Duration each) {
     tasks_.spawn("confirm leases", [this, node = node, request = std::move(request)] {
       auto reply = outside_.check_leases(node, request);
       if (!reply) return;
-      for (const auto& unknown : reply->unknown()) {
-        base::log().warn("lease {} is ended: the node that it was granted to does not know it",
-                         rpc::from_proto<LeaseId>(unknown).hex());
-        end_lease(rpc::from_proto<LeaseId>(unknown), WorkerAfter::kGoesOn);
-      }
+      for (const auto& unknown : reply->unknown()) end_lost(rpc::from_proto<LeaseId>(unknown));
     });
   }
+}
+
+void LeaseService::end_lost(LeaseId lease) {
+  base::log().warn("lease {} is ended: nobody heard of its grant", lease.hex());
+  end_lease(lease, WorkerAfter::kGoesOn);
 }
 
 void LeaseService::lend_cpu(ProcessId from, uint64_t call_id, const proto::LendCpu& request) {

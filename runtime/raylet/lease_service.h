@@ -65,7 +65,8 @@ class LeaseService {
   void end_lease(LeaseId lease, WorkerAfter worker);
   // Of leases on another node: which of them no process here holds.
   proto::CheckLeasesReply unknown_leases(const proto::CheckLeasesRequest& request) const;
-  // Asks those who hold leases here that were not confirmed for `each`, and ends what they do not know.
+  // Asks those who hold leases here that were not confirmed for `each`, and ends what they do not know; and what the
+  // head granted to a process of this node that was not told for so long.
   void confirm_leases(base::Duration each);
   void node_gone(NodeId node);
   void job_gone(JobId job);
@@ -84,6 +85,7 @@ class LeaseService {
   void send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted);
   proto::LeaseGranted find_worker(LeaseId lease, base::TimePoint deadline);
   bool room_for_tasks() const;
+  void end_lost(LeaseId lease);
   void withdraw(const WishKey& key);
 
   base::Loop& loop_;

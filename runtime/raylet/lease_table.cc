@@ -62,12 +62,12 @@ std::vector<LeaseId> LeaseTable::of_job(JobId job) const {
   return where([&](const Lease& lease) { return lease.job == job; });
 }
 
-std::map<NodeId, std::vector<LeaseId>> LeaseTable::unconfirmed(NodeId own, base::TimePoint since) const {
+std::map<NodeId, std::vector<LeaseId>> LeaseTable::unconfirmed(base::TimePoint since) const {
   std::map<NodeId, std::vector<LeaseId>> out;
   for (const auto& [id, lease] : leases_) {
-    const bool away = lease.requester_node && lease.requester_node != own;
+    const bool asked_for = lease.requester_node && !lease.told;
     // Without a worker its grant is not told yet: nobody can know of it.
-    if (away && lease.worker && lease.confirmed <= since) out[lease.requester_node].push_back(id);
+    if (asked_for && lease.worker && lease.confirmed <= since) out[lease.requester_node].push_back(id);
   }
   return out;
 }
@@ -75,6 +75,11 @@ std::map<NodeId, std::vector<LeaseId>> LeaseTable::unconfirmed(NodeId own, base:
 void LeaseTable::confirm(LeaseId id, base::TimePoint now) {
   auto found = leases_.find(id);
   if (found != leases_.end()) found->second.confirmed = now;
+}
+
+void LeaseTable::set_told(LeaseId id) {
+  auto found = leases_.find(id);
+  if (found != leases_.end()) found->second.told = true;
 }
 
 void LeaseTable::lend(LeaseId id) {

@@ -35,6 +35,7 @@ struct Lease {
   std::vector<std::string> devices;  // UUIDs
   scheduler::Resources resources;
   base::TimePoint confirmed{};  // when it was granted, or its requester's node last knew of it
+  bool told = false;            // its requester, a process of this node, was sent it
 };
 
 class LeaseTable {
@@ -51,10 +52,11 @@ class LeaseTable {
   std::vector<LeaseId> of_requester(ProcessId requester) const;
   std::vector<LeaseId> of_requester_node(NodeId node) const;
   std::vector<LeaseId> of_job(JobId job) const;
-  // Leases that other nodes hold and that were not confirmed since then, by node. What was said of them may have been
-  // lost on its way: they are to be asked.
-  std::map<NodeId, std::vector<LeaseId>> unconfirmed(NodeId own, base::TimePoint since) const;
+  // Leases that other nodes hold and that were not confirmed since then, by node: what was said of them may have been
+  // lost on its way, so they are to be asked. And this node's own that the head granted, and whose requester was not told.
+  std::map<NodeId, std::vector<LeaseId>> unconfirmed(base::TimePoint since) const;
   void confirm(LeaseId id, base::TimePoint now);
+  void set_told(LeaseId id);
 
   // The holder waits: its CPUs may serve others.
   void lend(LeaseId id);

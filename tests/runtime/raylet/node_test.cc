@@ -54,6 +54,7 @@ class NodeTest : public testing::Test {
     ASSERT_TRUE(mkdtemp(folder));
     folder_ = folder;
     head_ = std::make_unique<FakeHead>(*loop_);
+    head_->config = config_;
     ASSERT_TRUE(head_->start().ok());
     settings_.node_dir = folder_ / "node-1";
     ASSERT_TRUE(base::make_private_dir(settings_.node_dir).ok());
@@ -157,6 +158,7 @@ class NodeTest : public testing::Test {
   base::Loop* loop_ = nullptr;
   base::Path folder_;
   base::RayletSettings settings_;
+  std::map<std::string, std::string> config_;  // of the head
   std::unique_ptr<FakeHead> head_;
   std::unique_ptr<Node> node_;
   base::WorkThreads thread_{"driver", 1};
@@ -480,6 +482,34 @@ TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
     *back.mutable_return_lease()->mutable_lease() = lease.lease();
     driver_->send(0, back);
     EXPECT_TRUE(head_->await(report(2)));
+  });
+}
+
+// The answer of the head to a driver's ask may be lost, with its stream or because the ask was withdrawn: that CPU was gone until
+// the driver's end.
+TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
+  config_["leases.confirm_each"] = "300ms";
+  run([this] {
+    connect_driver();
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    proto::NodeDown down;
+    down.set_request(77);
+    auto& grant = *down.mutable_grant();
+    (*grant.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+    grant.set_count(1);
+    *grant.mutable_job() = job->job().job();
+    *grant.mutable_requester() = rpc::to_proto(driver_->id);
+    *grant.mutable_from_node() = head_->registered.node().node();
+    head_->send(down);
+    auto granted = head_->await([](const proto::NodeUp& up) { return up.has_grant_reply(); });
+    ASSERT_TRUE(granted);
+    ASSERT_EQ(granted->grant_reply().leases_size(), 1);
+    ASSERT_FALSE(granted->grant_reply().leases(0).has_failure());
+    EXPECT_TRUE(head_->await([](const proto::NodeUp& up) {
+      return up.has_resources() && up.resources().applied_request() == 77 &&
+             up.resources().free().units().at("cpu") == 20'000;
+    }));
   });
 }
 
