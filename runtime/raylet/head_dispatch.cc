@@ -12,6 +12,7 @@
 #include "runtime/raylet/output.h"
 #include "runtime/raylet/package_upload.h"
 #include "runtime/raylet/peer_links.h"
+#include "runtime/raylet/processes.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::raylet {
@@ -95,6 +96,7 @@ void HeadDispatch::registered(const proto::Registered& registered, bool first) {
   for (const Job* job : parts_.jobs.own_jobs(parts_.own.id)) {
     proto::NodeUp up;
     *up.mutable_job() = job_event(*job);
+    if (const LocalProcess* driver = parts_.processes.find(job->driver)) up.mutable_job()->set_pid(driver->pid);
     parts_.head.send(std::move(up));
   }
   for (const auto& info : recent_ends_) {

@@ -73,6 +73,7 @@ base::StatusOr<proto::Registered> HeadLink::attach(base::TimePoint deadline) {
   const auto& registered = (*first)->registered();
   if (registered.failure().kind() != proto::FAILURE_UNSPECIFIED) return status_of(registered.failure());
   stream_ = std::move(stream);
+  outgoing_.set_away(false);
   away_until_ = base::kForever;
   patience_ =
       base::Config::from_head({registered.config().begin(), registered.config().end()}).duration("head.patience");
@@ -85,8 +86,9 @@ base::StatusOr<proto::Registered> HeadLink::attach(base::TimePoint deadline) {
 void HeadLink::send(proto::NodeUp message) {
   if (!stream_ && message.has_resources()) {
     last_report_ = std::move(message);
-  } else {
-    outgoing_.push(std::move(message));
+  } else if (!outgoing_.push(std::move(message)) && stream_) {
+    base::log().warn("the head does not read: its stream is opened again");
+    stream_->cancel();
   }
 }
 
@@ -132,10 +134,7 @@ void HeadLink::serve() {
     writer.spawn("head writer", [this] {
       while (auto message = outgoing_.pop()) {
         if (stream_->write(*message).ok()) continue;
-        // It goes first when the head is there again.
-        std::vector<proto::NodeUp> unsent{std::move(*message)};
-        while (auto later = outgoing_.try_pop()) unsent.push_back(std::move(*later));
-        for (auto& one : unsent) outgoing_.push(std::move(one));
+        outgoing_.put_back(std::move(*message));
         break;
       }
     });
@@ -148,6 +147,7 @@ void HeadLink::serve() {
     stream_->cancel();
   }
   stream_.reset();
+  outgoing_.set_away(true);
 }
 
 void HeadLink::leave(const std::string& reason, base::TimePoint deadline) {

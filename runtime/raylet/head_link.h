@@ -5,7 +5,7 @@
 //   HeadLink head(loop, dial, me);
 //   RAYO_ASSIGN_OR_RETURN(auto registered, head.attach(deadline));   // first time: an error ends the start
 //   head.run();                                                      // from now on by itself
-//   head.send(up);                                                   // in order; kept while the head is away
+//   head.send(up);                                                   // in order; the last of it is kept while the head is away
 //
 // Loop thread only, but for the beat thread that it owns. What the head sends goes to the handlers, in order,
 // in a fiber.
@@ -23,6 +23,7 @@
 #include "runtime/base/loop/event.h"
 #include "runtime/base/status.h"
 #include "runtime/proto/head.pb.h"
+#include "runtime/raylet/head_outbox.h"
 #include "runtime/rpc/grpc/client.h"
 
 namespace rayo::raylet {
@@ -91,7 +92,7 @@ class HeadLink {
   Handlers handlers_;
   std::unique_ptr<rpc::Channel> channel_;
   std::unique_ptr<Stream> stream_;
-  base::Queue<proto::NodeUp> outgoing_;
+  HeadOutbox outgoing_;
   std::optional<proto::NodeUp> last_report_;  // while the head is away
   std::atomic<int64_t> last_seen_{0};
   std::atomic<bool> stop_{false};
