@@ -1,10 +1,14 @@
 #include "runtime/base/package_files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <functional>
 #include <string>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 #include <xxhash.h>
 
 #include "runtime/base/ids.h"
@@ -47,6 +51,10 @@ Status PackageFiles::prepare() const {
 
 bool PackageFiles::has(PackageId package) const { return ::access((folder_ / package.hex()).c_str(), R_OK) == 0; }
 
+bool PackageFiles::use(PackageId package) const {
+  return ::utimensat(AT_FDCWD, (folder_ / package.hex()).c_str(), nullptr, 0) == 0;
+}
+
 StatusOr<Fd> PackageFiles::open(PackageId package) const {
   Fd file(::open((folder_ / package.hex()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file)
@@ -68,6 +76,20 @@ Status PackageFiles::copy(PackageId package, int fd) const {
   RAYO_RETURN_IF_ERROR(
       read_pieces(fd, [&](int64_t offset, std::string_view bytes) { return part->write(offset, bytes); }));
   return part->finish();
+}
+
+void PackageFiles::remove(PackageId package) const { ::unlink((folder_ / package.hex()).c_str()); }
+
+void PackageFiles::trim(const std::set<PackageId>& running) const {
+  std::vector<IdlePackage> idle;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    auto package = PackageId::from_hex(entry.path().filename().string());
+    if (!package || running.contains(*package)) continue;
+    idle.push_back({*package, static_cast<int64_t>(entry.file_size(error)),
+                    entry.last_write_time(error).time_since_epoch().count()});
+  }
+  for (PackageId package : surplus(std::move(idle))) remove(package);
 }
 
 PackageFiles::Incoming::Incoming(Path part, Path whole, PackageId package, Fd file)
@@ -109,6 +131,17 @@ Status PackageFiles::Incoming::finish() {
   if (::rename(part_.c_str(), whole_.c_str()) != 0) return failed_errno(errno, cat("cannot rename ", part_.string()));
   part_.clear();
   return absl::OkStatus();
+}
+
+std::vector<PackageId> surplus(std::vector<IdlePackage> idle) {
+  std::ranges::sort(idle, std::ranges::greater(), &IdlePackage::used);
+  std::vector<PackageId> out;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < idle.size(); ++i) {
+    bytes += idle[i].size_bytes;
+    if (i >= kIdlePackages || bytes > kIdlePackageBytes) out.push_back(idle[i].package);
+  }
+  return out;
 }
 
 StatusOr<PackageId> package_hash(int fd) {

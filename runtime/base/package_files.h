@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string_view>
+#include <vector>
 
 #include <rayo/id.h>
 
@@ -24,6 +26,9 @@ namespace rayo::base {
 
 constexpr int64_t kPackagePieceBytes = 1 << 20;  // of a package on its way
 constexpr int64_t kMaxPackageBytes = 4LL << 30;  // of one program
+// Of programs that no job runs: the last ones are kept, so that they start at once when they are run again.
+constexpr int64_t kIdlePackageBytes = 1LL << 30;
+constexpr size_t kIdlePackages = 64;
 
 class PackageFiles {
  public:
@@ -32,6 +37,8 @@ class PackageFiles {
   // Makes the folder; what an earlier process had not finished goes.
   Status prepare() const;
   bool has(PackageId package) const;
+  // has(), of one that is about to be run: it is the last to go.
+  bool use(PackageId package) const;
   // For reading. NotFound where it is not here.
   StatusOr<Fd> open(PackageId package) const;
 
@@ -62,10 +69,21 @@ class PackageFiles {
   StatusOr<std::unique_ptr<Incoming>> begin(PackageId package) const;
   // All of it from an open file.
   Status copy(PackageId package, int fd) const;
+  void remove(PackageId package) const;
+  // Removes the surplus of those that are not among `running`.
+  void trim(const std::set<PackageId>& running) const;
 
  private:
   Path folder_;
 };
+
+struct IdlePackage {
+  PackageId package;
+  int64_t size_bytes = 0;
+  int64_t used = 0;  // grows; of any clock
+};
+// Those that were used longest ago, so that of the others there are at most kIdlePackages of kIdlePackageBytes.
+std::vector<PackageId> surplus(std::vector<IdlePackage> idle);
 
 // The hash of what an open file holds, from its start.
 StatusOr<PackageId> package_hash(int fd);

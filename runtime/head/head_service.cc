@@ -1,5 +1,6 @@
 #include "runtime/head/head_service.h"
 
+#include <set>
 #include <unistd.h>
 
 #include "runtime/base/log.h"
@@ -103,9 +104,11 @@ base::Status HeadService::beats(rpc::MessageStream<proto::BeatRequest, proto::Be
   }
 }
 
-proto::PackageReply HeadService::offer_package(const proto::OfferPackage& offer) const {
+proto::PackageReply HeadService::offer_package(const proto::OfferPackage& offer) {
   proto::PackageReply reply;
-  reply.set_needed(!packages_.has(rpc::from_proto<PackageId>(offer.package())));
+  const auto package = rpc::from_proto<PackageId>(offer.package());
+  reply.set_needed(
+      !base::run_on_thread(disk_, [&] { return packages_.use(package); }));  // where surplus is removed, too
   return reply;
 }
 
@@ -128,6 +131,8 @@ base::StatusOr<proto::PackageReply> HeadService::receive_package(
     if (!written.ok()) return written;
     if ((*chunk)->last()) {
       package_came_.notify_all();
+      std::set<PackageId> running = core_.state.jobs.packages();
+      base::run_on_thread(disk_, [&] { packages_.trim(running); });
       return proto::PackageReply();
     }
   }

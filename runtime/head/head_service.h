@@ -27,7 +27,7 @@ class HeadService {
   void bind_clients(rpc::Service& service);
 
   base::Status beats(rpc::MessageStream<proto::BeatRequest, proto::BeatReply>& stream, const rpc::Peer& peer);
-  proto::PackageReply offer_package(const proto::OfferPackage& offer) const;
+  proto::PackageReply offer_package(const proto::OfferPackage& offer);
   base::StatusOr<proto::PackageReply> receive_package(
       rpc::MessageStream<proto::PackageChunk, proto::PackageReply>& stream);
   base::Status send_package(const proto::FetchPackageRequest& request,

@@ -79,6 +79,14 @@ std::vector<JobId> JobTable::programs_of(JobId parent) const {
   return out;
 }
 
+std::set<PackageId> JobTable::packages() const {
+  std::set<PackageId> out;
+  for (const auto& [id, job] : jobs_) {
+    if (job.state() == kRunning) out.insert(rpc::from_proto<PackageId>(job.package()));
+  }
+  return out;
+}
+
 const proto::JobInfo* JobTable::find(JobId id) const {
   auto found = jobs_.find(id);
   return found == jobs_.end() ? nullptr : &found->second;

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +28,9 @@ class JobTable {
   std::vector<JobId> on_node(NodeId node) const;
   // The running jobs of other programs that this one opened.
   std::vector<JobId> programs_of(JobId parent) const;
+
+  // Of the running jobs.
+  std::set<PackageId> packages() const;
 
   const proto::JobInfo* find(JobId id) const;
   // False for one that is not known: its driver may have been away while the head was.

@@ -113,6 +113,12 @@ std::vector<const Job*> Jobs::own_jobs(NodeId node) const {
   return own;
 }
 
+std::set<PackageId> Jobs::packages() const {
+  std::set<PackageId> packages;
+  for (const auto& [id, job] : jobs_) packages.insert(job.package);
+  return packages;
+}
+
 std::vector<PackageId> Jobs::own_packages(NodeId node) const {
   std::vector<PackageId> packages;
   for (const auto& [id, job] : jobs_)

@@ -54,6 +54,8 @@ class Jobs {
   std::vector<JobId> programs_of(JobId parent) const;
   // Jobs whose driver is on this node; parents come before their programs.
   std::vector<const Job*> own_jobs(NodeId node) const;
+  // Of all jobs that are known here and have not ended.
+  std::set<PackageId> packages() const;
   // Packages of jobs whose driver is on this node, or on none, for other nodes.
   std::vector<PackageId> own_packages(NodeId node) const;
 

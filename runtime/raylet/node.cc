@@ -172,7 +172,10 @@ struct Node::State {
     });
     sweep_links = loop.every(kSweepLinks, [this] { links.sweep(); });
     processes.on_come([this] { reporter.changed(); });
-    jobs.on_end([this](JobId job, const std::string&) { leases.job_gone(job); });
+    jobs.on_end([this](JobId job, const std::string&) {
+      leases.job_gone(job);
+      packages.trim(jobs.packages());
+    });
   }
 
   bool start_here(const proto::ActorSpec& spec) {

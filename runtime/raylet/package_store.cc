@@ -26,17 +26,21 @@ base::Status PackageStore::adopt(PackageId package, int64_t size_bytes, base::Fd
       size_bytes > base::kMaxPackageBytes)
     return base::failed(absl::StatusCode::kInvalidArgument,
                         "the program that was offered is no regular file of the size told");
-  Entry& entry = entries_[package];
-  entry.file = std::move(file);
-  entry.size_bytes = size_bytes;
-  changed_.notify_all();
+  keep(package, std::move(file), size_bytes);
   copy_behind(package);
   return absl::OkStatus();
 }
 
+void PackageStore::keep(PackageId package, base::Fd file, int64_t size_bytes) {
+  Entry& entry = entries_[package];
+  entry.file = std::move(file);
+  entry.size_bytes = size_bytes;
+  entry.used = ++uses_;
+  changed_.notify_all();
+}
+
 void PackageStore::copy_behind(PackageId package) {
-  tasks_.spawn("package copy", [this, package] {
-    base::Fd source = duplicate(entries_.at(package).file.get());
+  tasks_.spawn("package copy", [this, package, source = duplicate(entries_.at(package).file.get())] {
     auto copied = base::run_on_thread(disk_, [&] { return files_.copy(package, source.get()); });
     if (!copied.ok()) base::log().warn("package {}: {}", package.hex(), base::message(copied));
   });
@@ -74,10 +78,7 @@ base::Status PackageStore::add_piece(Incoming& part, PackageId package, const pr
     return absl::OkStatus();
   }));
   if (!whole || has(package)) return absl::OkStatus();
-  Entry& entry = entries_[package];
-  entry.size_bytes = chunk.offset() + static_cast<int64_t>(chunk.data().size());
-  entry.file = std::move(whole);
-  changed_.notify_all();
+  keep(package, std::move(whole), chunk.offset() + static_cast<int64_t>(chunk.data().size()));
   return absl::OkStatus();
 }
 
@@ -96,10 +97,13 @@ base::StatusOr<base::Fd> PackageStore::open(PackageId package, rpc::Channel* hea
     entry.fetching = true;
     auto fetched = fetch(package, *head, deadline);  // the head waits while the driver's node still sends it
     entries_[package].fetching = false;
+    if (!fetched.ok()) entries_.erase(package);
     changed_.notify_all();
     RAYO_RETURN_IF_ERROR(fetched);
   }
-  base::Fd copy = duplicate(entries_.at(package).file.get());
+  Entry& entry = entries_.at(package);
+  entry.used = ++uses_;
+  base::Fd copy = duplicate(entry.file.get());
   if (!copy) return base::failed_errno(errno, "no descriptor left for a package");
   return copy;
 }
@@ -119,15 +123,30 @@ base::Status PackageStore::fetch(PackageId package, rpc::Channel& head, base::Ti
   return base::failed(absl::StatusCode::kDataLoss, cat("package ", package.hex(), " ended before its last piece"));
 }
 
+// What goes is forgotten first: whoever brings it again meanwhile has it open, and a descriptor needs no name.
+void PackageStore::trim(const std::set<PackageId>& running) {
+  std::vector<base::IdlePackage> idle;
+  for (const auto& [package, entry] : entries_)
+    if (entry.file && !running.contains(package)) idle.push_back({package, entry.size_bytes, entry.used});
+  std::vector<PackageId> gone = base::surplus(std::move(idle));
+  if (gone.empty()) return;
+  for (PackageId package : gone) entries_.erase(package);
+  tasks_.spawn("remove packages", [this, gone = std::move(gone)] {
+    base::run_on_thread(disk_, [&] {
+      for (PackageId package : gone) files_.remove(package);
+    });
+  });
+}
+
 base::Status PackageStore::upload(PackageId package, rpc::Channel& head, base::TimePoint deadline) {
   if (!has(package)) return absl::OkStatus();
   proto::OfferPackage offer;
   rpc::to_proto(package, offer.mutable_package());
-  offer.set_size_bytes(entries_.at(package).size_bytes);
+  const int64_t size = entries_.at(package).size_bytes;
+  base::Fd file = duplicate(entries_.at(package).file.get());  // its job may end meanwhile
+  offer.set_size_bytes(size);
   RAYO_ASSIGN_OR_RETURN(auto wanted, head.call(rpc::head::kOfferPackageToHead, offer, deadline));
   if (!wanted.needed()) return absl::OkStatus();
-  base::Fd file = duplicate(entries_.at(package).file.get());
-  int64_t size = entries_.at(package).size_bytes;
   auto stream = head.open(rpc::head::kSendPackage, deadline);
   for (int64_t at = 0; at < size;) {
     proto::PackageChunk chunk;

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <rayo/id.h>
@@ -40,6 +41,8 @@ class PackageStore {
 
   // An open descriptor for exec, fetched from the head where it is not here.
   base::StatusOr<base::Fd> open(PackageId package, rpc::Channel* head, base::TimePoint deadline);
+  // No job runs others than these any more: the surplus of the others goes.
+  void trim(const std::set<PackageId>& running);
   // To the head, where it does not have it yet.
   base::Status upload(PackageId package, rpc::Channel& head, base::TimePoint deadline);
 
@@ -47,17 +50,20 @@ class PackageStore {
   struct Entry {
     base::Fd file;  // open for reading
     int64_t size_bytes = 0;
+    int64_t used = 0;  // when, by uses_
     bool fetching = false;
   };
   using Incoming = base::PackageFiles::Incoming;
 
   base::Status fetch(PackageId package, rpc::Channel& head, base::TimePoint deadline);
+  void keep(PackageId package, base::Fd file, int64_t size_bytes);
   base::Status add_piece(Incoming& part, PackageId package, const proto::PackageChunk& chunk);
   void copy_behind(PackageId package);
 
   base::PackageFiles files_;
   base::WorkThreads disk_{"rayo-disk", 1};
   std::map<PackageId, Entry> entries_;
+  int64_t uses_ = 0;
   // Of each driver its own. Shared with the fiber that writes a piece: its driver may go meanwhile.
   std::map<std::pair<ProcessId, PackageId>, std::shared_ptr<Incoming>> incoming_;
   base::WaitList changed_;

@@ -1,12 +1,14 @@
 // If this fails: a program is run that is not whole, or a head's or node's disk keeps what was never finished.
 #include "runtime/base/package_files.h"
 
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <stdlib.h>
 #include <string>
+#include <vector>
 
 namespace rayo::base {
 namespace {
@@ -75,6 +77,35 @@ TEST_F(PackageFilesTest, WhatAKilledProcessHadNotFinishedGoes) {
   ASSERT_TRUE(files_->prepare().ok());
   EXPECT_EQ(files_there(), 1);
   EXPECT_TRUE(files_->has(package));
+}
+
+// Each build of a program is another package.
+TEST_F(PackageFilesTest, OfProgramsThatNobodyRunsTheLastOnesStay) {
+  std::vector<PackageId> packages;
+  const auto begun = std::filesystem::file_time_type::clock::now();
+  for (int i = 0; i < 100; ++i) {
+    const Fd file = program("build " + std::to_string(i));
+    packages.push_back(*package_hash(file.get()));
+    ASSERT_TRUE(files_->copy(packages.back(), file.get()).ok());
+    std::filesystem::last_write_time(root_ / "packages" / packages.back().hex(), begun - std::chrono::hours(100 - i));
+  }
+  ASSERT_TRUE(write_private_file(root_ / "packages" / (packages[0].hex() + ".part-1"), "on its way").ok());
+  EXPECT_TRUE(files_->use(packages[1]));
+  EXPECT_FALSE(files_->use(PackageId{1, 2}));
+  files_->trim({packages[0]});
+  EXPECT_EQ(files_there(), 2 + static_cast<int>(kIdlePackages));
+  EXPECT_TRUE(files_->has(packages[0])) << "a job runs it";
+  EXPECT_TRUE(files_->has(packages[1])) << "it was used just now";
+  EXPECT_FALSE(files_->has(packages[2]));
+  EXPECT_FALSE(files_->has(packages[36]));
+  EXPECT_TRUE(files_->has(packages[37]));
+  EXPECT_TRUE(files_->has(packages[99]));
+  const Path large = root_ / "packages" / packages[98].hex();
+  std::filesystem::resize_file(large, kIdlePackageBytes);  // sparse
+  std::filesystem::last_write_time(large, begun - std::chrono::hours(2));
+  files_->trim({packages[0]});
+  EXPECT_EQ(files_there(), 4)
+      << "the one that runs, what is on its way, and two that were used later than the large one";
 }
 
 }  // namespace
