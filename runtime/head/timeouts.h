@@ -63,5 +63,8 @@ constexpr size_t kEventsInStatus = 20;
 constexpr base::Duration kPackageAwaited = 20s;
 // One value in the key-value table.
 constexpr size_t kKeyValueBytes = 1u << 20;
+// All of one namespace, and all: a program that writes without end takes the store from nobody else.
+constexpr size_t kKeyValueSpaceBytes = 64u << 20;
+constexpr size_t kKeyValueAllBytes = 1u << 30;
 
 }  // namespace rayo::head
