@@ -330,6 +330,11 @@ void Directory::touch(const ObjectId& object, Entry& e) {
 }
 
 void Directory::learn(const ObjectId& object, Entry& e, Known known) {
+  if (known.kind == Known::Kind::kArena && known.size_bytes < 0) {
+    known = failure(proto::OBJECT_LOST,
+                    base::cat("object ", object.hex(), " is lost: a size of ", known.size_bytes, " bytes was told of it"),
+                    nullptr);
+  }
   // The first word stands, but a failure never hides a value that exists.
   if (!e.known || (e.known->kind == Known::Kind::kFailure && known.kind != Known::Kind::kFailure))
     e.known = std::move(known);

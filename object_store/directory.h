@@ -85,7 +85,7 @@ class Directory {
   // From the minting process (or any that made it): the value, its failure, or that it will come (`known` empty).
   // `tell_unheld`: kUnheld once it is freed.
   void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld = false);
-  // Space in the arena; nullopt where it is full. The object is the writer's until seal.
+  // Space in the arena; nullopt where no size as that is free. The object is the writer's until seal.
   std::optional<int64_t> create(ProcessKey writer, const ObjectId& object, int64_t size_bytes);
   void seal(ProcessKey writer, const ObjectId& object);
   void abort(ProcessKey writer, const ObjectId& object);

@@ -11,6 +11,7 @@ Extents::Extents(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes / kAli
 }
 
 std::optional<int64_t> Extents::allocate(int64_t size_bytes) {
+  if (size_bytes < 0 || size_bytes > capacity_bytes_) return std::nullopt;
   int64_t size = (std::max<int64_t>(size_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   auto fit = by_size_.lower_bound({size, 0});
   if (fit == by_size_.end()) return std::nullopt;

@@ -18,7 +18,7 @@ class Extents {
   explicit Extents(int64_t capacity_bytes);
 
   // The offset of an extent of at least `size_bytes` (rounded up to kAlignment); nullopt where no free extent is as
-  // large.
+  // large. Any number may be asked for: it comes from processes.
   std::optional<int64_t> allocate(int64_t size_bytes);
   // Frees what allocate() gave.
   void release(int64_t offset);

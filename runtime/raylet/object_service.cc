@@ -26,16 +26,13 @@ constexpr object_store::ProcessKey kRaylet = 0;
 // Of a ReadObject: what one turn of the loop copies and one frame holds.
 constexpr int64_t kLargestPiece = 4 << 20;
 
+// Of what lies in the arena its seal has told, with the size that it has there.
 std::optional<Known> known_of(const proto::PublishObject& message) {
   Known known;
-  if (message.pending()) return std::nullopt;
+  if (message.pending() || message.in_arena()) return std::nullopt;
   if (message.has_failure()) {
     known.kind = Known::Kind::kFailure;
     known.failure = message.failure();
-  } else if (message.in_arena()) {
-    known.kind = Known::Kind::kArena;
-    known.size_bytes = message.size_bytes();
-    known.holder = base::short_id(rpc::from_proto<NodeId>(message.holder()));
   } else {
     known.value = message.value();
   }

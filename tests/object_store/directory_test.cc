@@ -3,6 +3,7 @@
 #include "object_store/directory.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -243,6 +244,22 @@ TEST_F(DirectoryTest, AFullArenaIsATypedErrorWithFigures) {
   Action answer = only(Action::Kind::kAnswer);
   EXPECT_EQ(answer.known.failure.kind(), proto::OUT_OF_MEMORY_ERROR);
   EXPECT_NE(answer.known.failure.next_step().find("--object-store-memory"), std::string::npos);
+}
+
+// What a process or node tells is not to end or mix up what others have.
+TEST_F(DirectoryTest, ASizeThatCannotBeIsNobodysExtent) {
+  for (int64_t size : {int64_t{-5}, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_FALSE(directory_.create(kProcess, kMine, size)) << size;
+    directory_.seal(kProcess, kMine);
+    EXPECT_FALSE(directory_.sealed(kMine));
+  }
+  directory_.node_has_copy(kThere, kMine, -5);
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.kind(), proto::OBJECT_LOST);
+  directory_.node_has_copy(kThere, kMine, std::numeric_limits<int64_t>::max());
+  directory_.resolve(2, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.kind(), proto::OUT_OF_MEMORY_ERROR);
+  EXPECT_EQ(directory_.used_bytes(), 0);
 }
 
 // Random lives of three nodes joined by a lossless network: everything ends answered and empty.

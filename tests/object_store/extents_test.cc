@@ -2,6 +2,7 @@
 #include "object_store/extents.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -21,6 +22,16 @@ TEST(Extents, GivesTheSmallestThatFitsAndJoinsNeighbours) {
   extents.release(*c);
   EXPECT_EQ(extents.largest_free_bytes(), 1024);
   EXPECT_EQ(extents.used_bytes(), 0);
+}
+
+TEST(Extents, ASizeThatCannotBeIsRefused) {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  Extents extents(1 << 20);
+  for (int64_t size : {kLargest, kLargest - Extents::kAlignment, int64_t{1 << 20} + 1, int64_t{-1}, -kLargest - 1})
+    EXPECT_FALSE(extents.allocate(size)) << size;
+  EXPECT_EQ(extents.used_bytes(), 0);
+  EXPECT_TRUE(extents.allocate(0));
+  EXPECT_EQ(extents.largest_free_bytes(), (1 << 20) - Extents::kAlignment);
 }
 
 TEST(Extents, NothingOverlapsAfterAnyHistory) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <limits>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -528,6 +529,29 @@ TEST_F(NodeTest, ADriverThatAsksForALeaseAndGoesEndsNoRaylet) {
     connect_driver();
     create_actor("Counter");
     EXPECT_TRUE(await_state(proto::ALIVE));
+  });
+}
+
+TEST_F(NodeTest, SizesThatCannotBeAreRefusedAndTheNodeGoesOn) {
+  run([this] {
+    connect_driver();
+    const uint64_t own = base::short_id(rpc::from_proto<NodeId>(head_->registered.node().node()));
+    uint64_t counter = 0;
+    auto create = [&](int64_t size) {
+      proto::ToRaylet message;
+      const ObjectId object{own, base::short_id(driver_->id), ++counter};
+      *message.mutable_create_object()->mutable_object() = rpc::to_proto(object);
+      message.mutable_create_object()->set_size_bytes(size);
+      driver_->send(20, message);
+      auto answer = await([](const proto::ToWorker& reply) { return reply.has_object_space(); });
+      return answer ? answer->message.object_space() : proto::ObjectSpace();
+    };
+    const int64_t first = create(4096).offset_bytes();
+    for (int64_t size : {int64_t{-5}, std::numeric_limits<int64_t>::max()})
+      EXPECT_EQ(create(size).failure().kind(), proto::OUT_OF_MEMORY_ERROR) << size;
+    auto next = create(4096);
+    EXPECT_FALSE(next.has_failure());
+    EXPECT_EQ(next.offset_bytes(), first + 4096);
   });
 }
 
