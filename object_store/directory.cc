@@ -75,9 +75,22 @@ void Directory::drop(ProcessKey process, const ObjectId& object) {
 void Directory::publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld) {
   Entry& e = entry(object);
   e.tell_unheld |= tell_unheld;
+  e.promised |= object.process == process;
   if (is_home(object) && object.process == process) e.holders.insert(process);
   if (known) learn(object, e, std::move(*known));
   touch(object, e);
+}
+
+void Directory::disowned(ProcessKey process, const ObjectId& object) {
+  auto found = entries_.find(object);
+  if (found == entries_.end() || object.process != process) return;
+  Known lost = failure(
+      proto::OBJECT_LOST,
+      base::cat("object ", object.hex(), " is lost: every reference to it had been dropped when it was asked for"),
+      nullptr);
+  lost.failure.set_next_step("keep a reference to it until whoever needs its value has one");
+  learn(object, found->second, std::move(lost));
+  touch(object, found->second);
 }
 
 std::optional<int64_t> Directory::create(ProcessKey writer, const ObjectId& object, int64_t size_bytes) {
@@ -132,6 +145,8 @@ void Directory::resolve(Ticket ticket, const ObjectId& object, bool fetch, Proce
       e.asked_home = true;
     } else if (!processes_.contains(object.process)) {
       fail(object, e, base::cat("object ", object.hex(), " is lost: the process that minted it is gone"), nullptr);
+    } else if (!e.promised) {
+      unheard_.try_emplace(object, clock_.now());  // perhaps its word is on its way
     }
   }
   answer_waiters(object, e);
@@ -299,7 +314,23 @@ std::vector<Directory::Listed> Directory::list() const {
   return out;
 }
 
+void Directory::ask_minters() {
+  for (auto at = unheard_.begin(); at != unheard_.end();) {
+    const auto& [object, since] = *at;
+    auto found = entries_.find(object);
+    const bool waited_for =
+        found != entries_.end() && !found->second.known && !found->second.promised && !found->second.waiters.empty();
+    if (waited_for && clock_.now() - since < kLastLinger) {
+      ++at;
+      continue;
+    }
+    if (waited_for) act({.kind = Action::Kind::kAskMinter, .object = object});
+    at = unheard_.erase(at);
+  }
+}
+
 void Directory::sweep() {
+  ask_minters();
   std::vector<ObjectId> idle(idle_.begin(), idle_.end());
   for (const ObjectId& object : idle) {
     auto found = entries_.find(object);
@@ -331,9 +362,9 @@ void Directory::touch(const ObjectId& object, Entry& e) {
 
 void Directory::learn(const ObjectId& object, Entry& e, Known known) {
   if (known.kind == Known::Kind::kArena && known.size_bytes < 0) {
-    known = failure(proto::OBJECT_LOST,
-                    base::cat("object ", object.hex(), " is lost: a size of ", known.size_bytes, " bytes was told of it"),
-                    nullptr);
+    known = failure(
+        proto::OBJECT_LOST,
+        base::cat("object ", object.hex(), " is lost: a size of ", known.size_bytes, " bytes was told of it"), nullptr);
   }
   // The first word stands, but a failure never hides a value that exists.
   if (!e.known || (e.known->kind == Known::Kind::kFailure && known.kind != Known::Kind::kFailure))

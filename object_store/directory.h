@@ -16,7 +16,8 @@
 //  1. every ticket is answered exactly once, also when processes and nodes die;
 //  2. an extent is used by at most one object, and freed when its object is;
 //  3. an object that a living process or node holds is never freed;
-//  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left.
+//  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left;
+//  5. what a living minter does not own is known to be lost soon after somebody asks for it.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +53,12 @@ struct Known {
 struct Action {
   enum class Kind : uint8_t {
     kAnswer,  // `ticket` gets `known`; with an offset it lies in this node's arena and is pinned for the asking process
-    kAskHome,   // ask the home of `object` for it; hand the answer to home_answered()
-    kTellHome,  // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
-    kPull,      // fetch `object` from `node` into this node's arena at `offset`; then pulled()
-    kDropCopy,  // tell `node` that `object` is gone: it may free its copy
-    kUnheld,    // tell the process that minted `object` that nobody holds it any more
+    kAskHome,    // ask the home of `object` for it; hand the answer to home_answered()
+    kTellHome,   // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
+    kPull,       // fetch `object` from `node` into this node's arena at `offset`; then pulled()
+    kDropCopy,   // tell `node` that `object` is gone: it may free its copy
+    kUnheld,     // tell the process that minted `object` that nobody holds it any more
+    kAskMinter,  // somebody waits for `object`, of which its minter has said nothing: it publishes it, or disowned()
   };
   Kind kind;
   Ticket ticket = 0;
@@ -85,6 +87,8 @@ class Directory {
   // From the minting process (or any that made it): the value, its failure, or that it will come (`known` empty).
   // `tell_unheld`: kUnheld once it is freed.
   void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld = false);
+  // The minting process was asked, and does not own it (any more): nobody will ever publish it.
+  void disowned(ProcessKey process, const ObjectId& object);
   // Space in the arena; nullopt where no size as that is free. The object is the writer's until seal.
   std::optional<int64_t> create(ProcessKey writer, const ObjectId& object, int64_t size_bytes);
   void seal(ProcessKey writer, const ObjectId& object);
@@ -126,7 +130,9 @@ class Directory {
     size_t pins = 0;     // of them in use of the arena's copy
   };
   std::vector<Listed> list() const;
-  void sweep();  // frees what nobody has held for kLinger; call it every kLastLinger, and when the arena is full
+  // Frees what nobody has held for kLinger, and asks minters of what others wait for; call it every kLastLinger, and when
+  // the arena is full.
+  void sweep();
   std::vector<Action> take_actions();
 
   size_t size() const { return entries_.size(); }
@@ -146,6 +152,7 @@ class Directory {
     bool pulling = false;
     bool asked_home = false;
     bool tell_unheld = false;
+    bool promised = false;  // its minter has spoken of it
     ProcessKey writer = 0;  // made here; a copy that was made here stays until its home says so
     std::set<ProcessKey> holders;
     std::map<ProcessKey, int> pins;
@@ -164,6 +171,7 @@ class Directory {
   void fail(const ObjectId& object, Entry& entry, const std::string& text, const proto::DeathRecord* record);
   void answer_waiters(const ObjectId& object, Entry& entry);
   void start_pull(const ObjectId& object, Entry& entry);
+  void ask_minters();
   void erase(std::unordered_map<ObjectId, Entry>::iterator found);
   void lose_copies(const ObjectId& object, Entry& entry, NodeKey node, const proto::DeathRecord& record);
   void act(Action action) { actions_.push_back(std::move(action)); }
@@ -174,6 +182,7 @@ class Directory {
   std::set<ProcessKey> processes_;
   std::unordered_map<ObjectId, Entry> entries_;
   std::set<ObjectId> idle_;
+  std::map<ObjectId, base::TimePoint> unheard_;  // at home: asked for since then, and their minters have said nothing
   std::vector<Action> actions_;
 };
 

@@ -83,6 +83,10 @@ class Service final : public ObjectService {
   void publish(ProcessId from, const proto::PublishObject& request) override {
     ObjectId object = rpc::from_proto(request.object());
     if (object.home == self_) {
+      if (request.gone()) {
+        directory_.disowned(key(from), object);
+        return settle();
+      }
       InnerHolds::Inside inside = inside_of(request);
       directory_.publish(key(from), object, known_of(request), request.tell_unheld() || !inside.empty());
       if (request.tell_unheld()) watched_[object] = from;
@@ -227,11 +231,15 @@ class Service final : public ObjectService {
 
   // ---- beginnings and ends ----
 
-  void process_joined(ProcessId process) override { directory_.process_joined(key(process)); }
+  void process_joined(ProcessId process) override {
+    processes_[key(process)] = process;
+    directory_.process_joined(key(process));
+  }
 
   void process_gone(ProcessId process, const proto::DeathRecord& death) override {
     std::erase_if(askers_, [&](const auto& asker) { return asker.second.process == process; });
     std::erase_if(watched_, [&](const auto& watched) { return watched.second == process; });
+    processes_.erase(key(process));
     directory_.process_died(key(process), death);
     settle();
   }
@@ -282,7 +290,17 @@ class Service final : public ObjectService {
       case Action::Kind::kUnheld:
         drop_inside(inner_.let_go(action.object));
         return tell_unheld(action.object);
+      case Action::Kind::kAskMinter:
+        return ask_minter(action.object);
     }
+  }
+
+  void ask_minter(const ObjectId& object) {
+    auto minter = processes_.find(object.process);
+    if (minter == processes_.end()) return;  // its end has answered who waits
+    proto::ToWorker message;
+    *message.mutable_object_wanted()->mutable_object() = rpc::to_proto(object);
+    wires_.send(minter->second, 0, message);
   }
 
   void hold_inside(const InnerHolds::Inside& inside) {
@@ -433,6 +451,7 @@ class Service final : public ObjectService {
   Directory directory_;
   HomeOutbox outbox_;
   InnerHolds inner_;
+  std::unordered_map<object_store::ProcessKey, ProcessId> processes_;
   std::unordered_map<Ticket, Asker> askers_;
   std::unordered_map<ObjectId, ProcessId> watched_;     // by whom: ObjectUnheld is due
   std::unordered_map<uint64_t, uint64_t> last_number_;  // of each node's HoldObjects

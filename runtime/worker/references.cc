@@ -79,6 +79,14 @@ void References::publish_actors(const ObjectSlot& slot, proto::PublishObject& pu
   in_values_ = batches_told_;
 }
 
+void References::wanted(const ObjectId& id) {
+  if (ObjectSlot* slot = table_->own(id.counter); slot && slot->id == id) return share(*slot);
+  proto::ToRaylet message;
+  set_id(message.mutable_publish_object()->mutable_object(), id);
+  message.mutable_publish_object()->set_gone(true);
+  raylet_.push(message);
+}
+
 void References::resolve(ObjectSlot& slot) {
   if (slot.ready() || slot.call) return;
   slot.call = true;

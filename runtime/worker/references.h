@@ -33,6 +33,9 @@ class References : public ObjectObserver {
   // The object's id is about to leave this process: an own one is published, now or when it is known, with what is
   // inside it.
   void share(ObjectSlot& slot);
+  // Somebody waits for an object of ours of which its home knows nothing: it is published, or the home is told that it is
+  // gone.
+  void wanted(const ObjectId& id);
   // Asks for the value of a foreign object, once.
   void resolve(ObjectSlot& slot);
   // The result of a call of ours was sealed in an arena under our id: fetches it.

@@ -272,6 +272,8 @@ void Traffic::on_push(proto::ToWorker& message, std::vector<base::Fd>& fds) {
       return;
     case M::kObjectUnheld:
       return streams_.on_unheld(id_of(message.object_unheld().object()));
+    case M::kObjectWanted:
+      return references_.wanted(id_of(message.object_wanted().object()));
     case M::kTellCalls:
       return tell_calls(message.tell_calls());
     case M::kExit:

@@ -110,6 +110,38 @@ TEST_F(DirectoryTest, ADeathOfTheMinterAnswersItsWaiters) {  // invariant 1
   EXPECT_EQ(answer.known.failure.death().exit_code(), 3);
 }
 
+// A ref that came late, of an object that was freed: get() would wait as long as its minter lives.
+TEST_F(DirectoryTest, WhatItsMinterDoesNotOwnIsLost) {  // invariant 5
+  directory_.resolve(1, kMine, true, kOther);
+  directory_.sweep();
+  EXPECT_TRUE(nothing_to_do()) << "its minter's word may be on its way";
+  clock_.advance(Directory::kLastLinger);
+  directory_.sweep();
+  EXPECT_EQ(only(Action::Kind::kAskMinter).object, kMine);
+  clock_.advance(Directory::kLastLinger);
+  directory_.sweep();
+  EXPECT_TRUE(nothing_to_do()) << "it is asked once";
+  directory_.disowned(kOther, kMine);
+  EXPECT_TRUE(nothing_to_do()) << "not its minter";
+  directory_.disowned(kProcess, kMine);
+  Action answer = only(Action::Kind::kAnswer);
+  EXPECT_EQ(answer.known.failure.kind(), proto::OBJECT_LOST);
+  EXPECT_FALSE(answer.known.failure.next_step().empty());
+  directory_.disowned(kProcess, kMine);
+  directory_.publish(kProcess, kMine, value("x"));
+  directory_.resolve(2, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x") << "a failure never hides a value";
+}
+
+TEST_F(DirectoryTest, WhatItsMinterHasPromisedIsWaitedFor) {
+  directory_.resolve(1, kMine, true, kOther);
+  directory_.publish(kProcess, kMine, std::nullopt);
+  directory_.resolve(2, kMine, true, kOther);
+  clock_.advance(std::chrono::hours(1));
+  directory_.sweep();
+  EXPECT_TRUE(nothing_to_do());
+}
+
 TEST_F(DirectoryTest, AKnownValueSurvivesItsMinter) {
   directory_.publish(kProcess, kMine, value("x"));
   directory_.hold(kOther, kMine);
@@ -307,6 +339,11 @@ class Lives {
 
   // Everybody dies; what is left must be nothing.
   void end() {
+    for (int i = 0; i < 2; ++i) {
+      clock_.advance(Directory::kLastLinger);
+      for (NodeKey node = 1; node <= kNodes; ++node) at(node).sweep(), pump();
+    }
+    for (auto [ticket, answers] : tickets_) EXPECT_EQ(answers, 1) << ticket;
     for (NodeKey node = 1; node <= kNodes; ++node) {
       for (ProcessKey p = 0; p < 3; ++p) at(node).process_died(node * 10 + p, {}), dead_.insert(node * 10 + p);
       pump();
@@ -372,6 +409,9 @@ class Lives {
         at(action.node).copy_dropped(action.object);
         break;
       case Action::Kind::kUnheld:
+        break;
+      case Action::Kind::kAskMinter:
+        at(node).disowned(action.object.process, action.object);
         break;
     }
   }

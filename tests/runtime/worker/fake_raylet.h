@@ -82,6 +82,23 @@ class FakeRaylet {
     auto found = objects_.find(id);
     return found != objects_.end() && !found->second.holders.empty();
   }
+  // Asks the minter, as a home does that has heard nothing of an object for which somebody waits.
+  void want(const ObjectId& id) {
+    std::lock_guard hold(mutex_);
+    proto::ToWorker message;
+    set_id(message.mutable_object_wanted()->mutable_object(), id);
+    for (auto& [process, connection] : by_process_)
+      if (base::short_id(process) == id.process) send(connection, 0, message);
+  }
+  bool knows(const ObjectId& id) {
+    std::lock_guard hold(mutex_);
+    auto found = objects_.find(id);
+    return found != objects_.end() && found->second.known;
+  }
+  bool was_disowned(const ObjectId& id) {
+    std::lock_guard hold(mutex_);
+    return disowned_.contains(id);
+  }
   // What waits for the head to know of handles is answered only by answer_marks().
   void hold_back_marks() {
     std::lock_guard hold(mutex_);
@@ -450,6 +467,7 @@ class FakeRaylet {
   }
 
   void publish(Connection* from, const proto::PublishObject& value) {
+    if (value.gone()) return disowned_.insert(id_of(value.object())), void();
     Object& object = objects_[id_of(value.object())];
     object.holders.insert(from);
     if (value.pending()) return;
@@ -516,6 +534,7 @@ class FakeRaylet {
   std::vector<Grant> grants_;
   std::map<std::pair<Connection*, uint64_t>, int> wishes_;  // by requester and shape: leases not granted yet
   std::map<ObjectId, Object> objects_;
+  std::set<ObjectId> disowned_;
   bool holds_back_marks_ = false;
   std::vector<std::pair<Connection*, uint64_t>> marks_;
 };
