@@ -137,12 +137,15 @@ void Directory::abort(ProcessKey writer, const ObjectId& object) {
 }
 
 void Directory::resolve(Ticket ticket, const ObjectId& object, bool fetch, ProcessKey process) {
+  await(object, {ticket, fetch, process, {}});
+}
+
+void Directory::await(const ObjectId& object, Waiter waiter) {
   Entry& e = entry(object);
-  e.waiters.push_back({ticket, fetch, process});
+  e.waiters.push_back(std::move(waiter));
   if (!e.known) {
     if (!is_home(object)) {
-      if (!e.asked_home) act({.kind = Action::Kind::kAskHome, .object = object});
-      e.asked_home = true;
+      ask_home(object, e);
     } else if (!processes_.contains(object.process)) {
       fail(object, e, base::cat("object ", object.hex(), " is lost: the process that minted it is gone"), nullptr);
     } else if (!e.promised) {
@@ -213,7 +216,9 @@ void Directory::node_published(NodeKey node, const ObjectId& object, std::option
   touch(object, e);
 }
 
-void Directory::asked(Ticket ticket, const ObjectId& object) { resolve(ticket, object, false, 0); }
+void Directory::asked(Ticket ticket, const ObjectId& object, std::vector<NodeKey> avoid) {
+  await(object, {ticket, false, 0, std::move(avoid)});
+}
 
 void Directory::copy_dropped(const ObjectId& object) {
   auto found = entries_.find(object);
@@ -251,14 +256,69 @@ void Directory::lose_copies(const ObjectId& object, Entry& e, NodeKey node, cons
     return;
   }
   // The pull that may be under way ends by itself and finds the failure here.
-  fail(object, e, base::cat("object ", object.hex(), " is lost: the only node that had it died"), &record);
+  const std::string lost = base::cat("object ", object.hex(), " is lost: the only node that had it died");
+  if (is_home(object)) return fail(object, e, lost, &record);
+  e.failed.insert(node);
+  e.why_failed = failure(proto::OBJECT_LOST, lost, &record).failure;
+  if (!e.pulling) look_elsewhere(object, e);
+}
+
+void Directory::ask_home(const ObjectId& object, Entry& e) {
+  if (std::exchange(e.asked_home, true)) return;
+  act({.kind = Action::Kind::kAskHome, .object = object, .avoid = {e.failed.begin(), e.failed.end()}});
+}
+
+// It could not be had from where it was known to be.
+void Directory::look_elsewhere(const ObjectId& object, Entry& e) {
+  if (e.waiters.empty()) e.failed.clear();
+  if (e.known && e.known->kind == Known::Kind::kArena) {
+    if (is_home(object)) {
+      e.known->holder = holder_for(e, {e.failed.begin(), e.failed.end()});
+      if (e.failed.contains(e.known->holder)) return give_up(object, e, e.why_failed);
+    } else {
+      e.known.reset();
+    }
+  }
+  if (!e.known && !e.waiters.empty()) ask_home(object, e);
+  answer_waiters(object, e);
+}
+
+void Directory::give_up(const ObjectId& object, Entry& e, const proto::Failure& why) {
+  Known known;
+  known.kind = Known::Kind::kFailure;
+  known.failure = why;
+  e.failed.clear();
+  for (const Waiter& waiter : std::exchange(e.waiters, {}))
+    act({.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = known});
+}
+
+// A node that has it; where it can be, one from which it can be had.
+NodeKey Directory::holder_for(const Entry& e, const std::vector<NodeKey>& avoid) const {
+  auto good = [&](NodeKey node) { return std::ranges::find(avoid, node) == avoid.end(); };
+  const NodeKey known = e.is_sealed && e.extent ? self_ : e.known->holder;
+  if (good(known)) return known;
+  auto other = std::ranges::find_if(e.copies, good);
+  return other == e.copies.end() ? known : *other;
 }
 
 void Directory::home_answered(const ObjectId& object, const Known& known) {
   auto found = entries_.find(object);
   if (found == entries_.end()) return;
+  Entry& e = found->second;
+  e.asked_home = false;
+  if (known.kind == Known::Kind::kArena && e.failed.contains(known.holder)) {
+    if (!e.pulling) give_up(object, e, e.why_failed);  // there is no other
+  } else {
+    learn(object, e, known);
+  }
+  touch(object, e);
+}
+
+void Directory::home_failed(const ObjectId& object, const proto::Failure& why) {
+  auto found = entries_.find(object);
+  if (found == entries_.end()) return;
   found->second.asked_home = false;
-  learn(object, found->second, known);
+  if (!found->second.known) give_up(object, found->second, why);
   touch(object, found->second);
 }
 
@@ -270,20 +330,19 @@ void Directory::pulled(const ObjectId& object, const std::optional<proto::Failur
   if (failed) {
     extents_.release(e.extent->offset);
     e.extent.reset();
-    if (e.known->kind != Known::Kind::kFailure) {
-      Known known;
-      known.kind = Known::Kind::kFailure;
-      known.failure = *failed;
-      e.known = std::move(known);
-    }
+    if (e.failed.insert(e.source).second) e.why_failed = *failed;  // its death says more
+    if (!e.known || e.known->kind == Known::Kind::kFailure || e.known->holder == e.source)
+      look_elsewhere(object, e);
+    else
+      answer_waiters(object, e);
   } else {
     e.is_sealed = true;
-    if (e.known->kind == Known::Kind::kFailure) e.known = in_arena(e.extent->size_bytes, self_);
-    e.known->holder = self_;
+    e.failed.clear();
+    e.known = in_arena(e.extent->size_bytes, self_);
     if (!is_home(object))
       act({.kind = Action::Kind::kTellHome, .object = object, .known = *e.known, .held = true, .copy = true});
+    answer_waiters(object, e);
   }
-  answer_waiters(object, e);
   touch(object, e);
 }
 
@@ -387,12 +446,10 @@ void Directory::answer_waiters(const ObjectId& object, Entry& e) {
       continue;
     }
     Action answer{.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = *e.known};
-    if (e.known->kind == Known::Kind::kArena && here) {
-      answer.known.holder = self_;
-      if (waiter.fetch) {
-        answer.offset = e.extent->offset;
-        ++e.pins[waiter.process];
-      }
+    if (e.known->kind == Known::Kind::kArena) answer.known.holder = holder_for(e, waiter.avoid);
+    if (e.known->kind == Known::Kind::kArena && waiter.fetch) {
+      answer.offset = e.extent->offset;
+      ++e.pins[waiter.process];
     }
     act(std::move(answer));
   }
@@ -411,13 +468,11 @@ void Directory::start_pull(const ObjectId& object, Entry& e) {
                          nullptr);
     full.failure.set_next_step(
         "drop refs that are no longer needed, or start the node with a larger --object-store-memory");
-    for (const Waiter& waiter : std::exchange(e.waiters, {})) {
-      act({.kind = Action::Kind::kAnswer, .ticket = waiter.ticket, .object = object, .known = full});
-    }
-    return;
+    return give_up(object, e, full.failure);
   }
   e.extent = Extent{*offset, e.known->size_bytes};
   e.pulling = true;
+  e.source = e.known->holder;
   act({.kind = Action::Kind::kPull, .object = object, .known = *e.known, .offset = offset, .node = e.known->holder});
 }
 

@@ -17,7 +17,8 @@
 //  2. an extent is used by at most one object, and freed when its object is;
 //  3. an object that a living process or node holds is never freed;
 //  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left;
-//  5. what a living minter does not own is known to be lost soon after somebody asks for it.
+//  5. what a living minter does not own is known to be lost soon after somebody asks for it;
+//  6. that it could not be had from some node is told to who waits, and to nobody who comes later.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ struct Known {
 struct Action {
   enum class Kind : uint8_t {
     kAnswer,  // `ticket` gets `known`; with an offset it lies in this node's arena and is pinned for the asking process
-    kAskHome,    // ask the home of `object` for it; hand the answer to home_answered()
+    kAskHome,    // ask the home of `object` for it, from other nodes than `avoid` if it can be; then home_answered() or
+                 // home_failed()
     kTellHome,   // this node holds (`held`) or no longer holds `object`; with `copy`: has it in its arena, or no longer
     kPull,       // fetch `object` from `node` into this node's arena at `offset`; then pulled()
     kDropCopy,   // tell `node` that `object` is gone: it may free its copy
@@ -68,6 +70,7 @@ struct Action {
   NodeKey node = 0;
   bool held = false;
   bool copy = false;
+  std::vector<NodeKey> avoid;
 };
 
 class Directory {
@@ -106,10 +109,13 @@ class Directory {
   void node_has_copy(NodeKey node, const ObjectId& object, int64_t size_bytes);
   void node_lost_copy(NodeKey node, const ObjectId& object);
   void node_published(NodeKey node, const ObjectId& object, std::optional<Known> known);
-  void asked(Ticket ticket, const ObjectId& object);  // answered as with fetch false; holds nothing
-  void copy_dropped(const ObjectId& object);          // its home has freed it
+  // Answered as with fetch false; holds nothing. `avoid`: nodes from which the asker could not have it.
+  void asked(Ticket ticket, const ObjectId& object, std::vector<NodeKey> avoid);
+  void copy_dropped(const ObjectId& object);  // its home has freed it
   void node_died(NodeKey node, const proto::DeathRecord& record);
   void home_answered(const ObjectId& object, const Known& known);
+  // Its home could not be asked: who waits is told, and who comes later asks again.
+  void home_failed(const ObjectId& object, const proto::Failure& why);
   void pulled(const ObjectId& object, const std::optional<proto::Failure>& failure);
 
   // ---- the shell ----
@@ -144,12 +150,16 @@ class Directory {
     Ticket ticket = 0;
     bool fetch = false;
     ProcessKey process = 0;  // 0: another node asks
+    std::vector<NodeKey> avoid;
   };
   struct Entry {
     std::optional<Known> known;
     std::optional<Extent> extent;
     bool is_sealed = false;
     bool pulling = false;
+    NodeKey source = 0;         // from there
+    std::set<NodeKey> failed;   // pulls from there that did, and nodes that died, since somebody began to wait
+    proto::Failure why_failed;  // the last of them
     bool asked_home = false;
     bool tell_unheld = false;
     bool promised = false;  // its minter has spoken of it
@@ -165,6 +175,11 @@ class Directory {
 
   bool is_home(const ObjectId& object) const { return object.home == self_; }
   Entry& entry(const ObjectId& object);
+  void await(const ObjectId& object, Waiter waiter);
+  void ask_home(const ObjectId& object, Entry& entry);
+  void look_elsewhere(const ObjectId& object, Entry& entry);
+  void give_up(const ObjectId& object, Entry& entry, const proto::Failure& why);
+  NodeKey holder_for(const Entry& entry, const std::vector<NodeKey>& avoid) const;
   bool in_use(const ObjectId& object, const Entry& entry) const;
   void touch(const ObjectId& object, Entry& entry);
   void learn(const ObjectId& object, Entry& entry, Known known);

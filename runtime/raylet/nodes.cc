@@ -26,6 +26,12 @@ NodeId Nodes::by_short_id(uint64_t short_id) const {
   return {};
 }
 
+const proto::DeathRecord* Nodes::death_of(uint64_t short_id) const {
+  for (const auto& [id, info] : nodes_)
+    if (base::short_id(id) == short_id && info.state() == "dead") return &info.death();
+  return nullptr;
+}
+
 int Nodes::living() const {
   return static_cast<int>(
       std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.state() != "dead"; }));

@@ -19,7 +19,8 @@ class Nodes {
   // True: the node was not known to be dead, and now is.
   bool learn(const proto::NodeInfo& info);
   const proto::NodeInfo* find(NodeId node) const;
-  NodeId by_short_id(uint64_t short_id) const;  // living ones; nil where there is none
+  NodeId by_short_id(uint64_t short_id) const;                  // living ones; nil where there is none
+  const proto::DeathRecord* death_of(uint64_t short_id) const;  // null: it lives, or nobody has told of it
   int living() const;
   std::vector<proto::NodeInfo> all() const;
   std::optional<PeerLinks::Remote> remote(NodeId node) const;

@@ -8,8 +8,10 @@
 #include "object_store/directory.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
+#include "runtime/raylet/head_link.h"
 #include "runtime/raylet/home_outbox.h"
 #include "runtime/raylet/inner_holds.h"
+#include "runtime/raylet/patience.h"
 #include "runtime/raylet/transfer.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -25,6 +27,9 @@ using object_store::Ticket;
 constexpr object_store::ProcessKey kRaylet = 0;
 // Of a ReadObject: what one turn of the loop copies and one frame holds.
 constexpr int64_t kLargestPiece = 4 << 20;
+// Of a node that does not answer, or of which the head has not told, while nobody says that it is dead: a connection that
+// broke, a head that is away for a moment.
+constexpr base::Duration kPatience = std::chrono::seconds(30);
 
 // Of what lies in the arena its seal has told, with the size that it has there.
 std::optional<Known> known_of(const proto::PublishObject& message) {
@@ -61,7 +66,7 @@ class Service final : public ObjectService {
         self_(base::short_id(wires.own_node())),
         directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
         outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
-        retry_(loop.every(std::chrono::seconds(1), [this] { outbox_.retry(); })),
+        retry_(loop.every(std::chrono::seconds(1), [this] { retry(); })),
         sweep_(loop.every(Directory::kLastLinger, [this] { sweep(); })) {
     if (arena_) {
       transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
@@ -198,7 +203,7 @@ class Service final : public ObjectService {
     Ticket ticket = ++last_ticket_;
     ObjectId object = rpc::from_proto(request.object());
     askers_[ticket] = Asker{{}, 0, object, std::move(done)};
-    directory_.asked(ticket, object);
+    directory_.asked(ticket, object, {request.avoid().begin(), request.avoid().end()});
     settle();
   }
 
@@ -279,7 +284,7 @@ class Service final : public ObjectService {
       case Action::Kind::kAnswer:
         return answer(action);
       case Action::Kind::kAskHome:
-        return ask_home(action.object);
+        return ask_home(action);
       case Action::Kind::kTellHome:
         if (!action.copy) return outbox_.hold(action.object, action.held);
         return outbox_.copy(action.object, action.held ? std::optional(action.known.size_bytes) : std::nullopt);
@@ -369,13 +374,27 @@ class Service final : public ObjectService {
     return reply;
   }
 
-  void ask_home(const ObjectId& object) {
+  void retry() {
+    outbox_.retry();
+    for (const Action& action : std::exchange(again_.actions, {})) carry_out(action);
+    settle();
+  }
+
+  void ask_home(const Action& action) {
+    const ObjectId& object = action.object;
     NodeId home = wires_.node_of(object.home);
-    if (!home) return directory_.home_answered(object, lost(object, "the node where it was minted is gone"));
+    if (!home) return no_answer(action, unavailable(object, "the head has not told of the node where it was minted"));
     proto::AskObjectRequest request;
     *request.mutable_object() = rpc::to_proto(object);
     rpc::to_proto(wires_.own_node(), request.mutable_node());
-    wires_.ask_object(home, request, [this, object](const proto::AskObjectReply& reply) {
+    request.mutable_avoid()->Add(action.avoid.begin(), action.avoid.end());
+    wires_.ask_object(home, request, [this, action, object](const base::StatusOr<proto::AskObjectReply>& answer) {
+      if (!answer.ok()) {
+        no_answer(action, failure_of(answer.status()));
+        return settle();
+      }
+      const proto::AskObjectReply& reply = *answer;
+      again_.objects.end(object);
       Known known;
       if (reply.has_failure()) {
         known.kind = Known::Kind::kFailure;
@@ -392,18 +411,47 @@ class Service final : public ObjectService {
     });
   }
 
-  static Known lost(const ObjectId& object, std::string_view why) {
-    Known known;
-    known.kind = Known::Kind::kFailure;
-    known.failure.set_kind(proto::OBJECT_LOST);
-    known.failure.set_text(base::cat("object ", object.hex(), " is lost: ", why));
-    return known;
+  void no_answer(const Action& action, const proto::Failure& why) {
+    const ObjectId& object = action.object;
+    if (const proto::DeathRecord* death = wires_.death_of(object.home)) {
+      again_.objects.end(object);
+      Known known;
+      known.kind = Known::Kind::kFailure;
+      known.failure = lost(object, "the node where it was minted is gone", *death);
+      return directory_.home_answered(object, known);
+    }
+    if (again_.objects.again(object, base::system_clock().now())) return again_.actions.push_back(action);
+    proto::Failure failure = why;
+    failure.set_kind(proto::UNAVAILABLE);
+    directory_.home_failed(object, failure);
+  }
+
+  static proto::Failure lost(const ObjectId& object, std::string_view why, const proto::DeathRecord& death) {
+    proto::Failure failure;
+    failure.set_kind(proto::OBJECT_LOST);
+    failure.set_text(base::cat("object ", object.hex(), " is lost: ", why));
+    *failure.mutable_death() = death;
+    return failure;
+  }
+
+  static proto::Failure unavailable(const ObjectId& object, std::string_view why) {
+    proto::Failure failure;
+    failure.set_kind(proto::UNAVAILABLE);
+    failure.set_text(base::cat("object ", object.hex(), " cannot be had: ", why));
+    failure.set_next_step("`rayo status` shows whether the head answers");
+    return failure;
   }
 
   void pull(const Action& action) {
-    NodeId holder = wires_.node_of(action.node);
-    if (!holder) return directory_.pulled(action.object, lost(action.object, "the node that had it is gone").failure);
     ObjectId object = action.object;
+    NodeId holder = wires_.node_of(action.node);
+    if (!holder) {
+      if (const proto::DeathRecord* death = wires_.death_of(action.node))
+        return directory_.pulled(object, lost(object, "the node that had it is gone", *death));
+      if (again_.objects.again(object, base::system_clock().now())) return again_.actions.push_back(action);
+      return directory_.pulled(object, unavailable(object, "the head has not told of the node that has it"));
+    }
+    again_.objects.end(object);
     transfer_.pull({.object = object,
                     .holder = wires_.data_address_of(holder),
                     .tls = !wires_.same_machine(holder),
@@ -426,6 +474,9 @@ class Service final : public ObjectService {
 
   void send_to_home(uint64_t home, const proto::HoldObjectsRequest& request) {
     NodeId node = wires_.node_of(home);
+    if (!node && !wires_.death_of(home) && again_.homes.again(home, base::system_clock().now()))
+      return outbox_.failed(home);
+    again_.homes.end(home);
     if (!node) return outbox_.node_gone(home);
     wires_.hold_objects(node, request, [this, home](const proto::HoldObjectsReply& reply) {
       reply.has_failure() ? outbox_.failed(home) : outbox_.acknowledged(home);
@@ -451,6 +502,11 @@ class Service final : public ObjectService {
   Directory directory_;
   HomeOutbox outbox_;
   InnerHolds inner_;
+  struct {
+    Patience<ObjectId> objects{kPatience};
+    Patience<uint64_t> homes{kPatience};
+    std::vector<Action> actions;  // at the next turn of retry_
+  } again_;
   std::unordered_map<object_store::ProcessKey, ProcessId> processes_;
   std::unordered_map<Ticket, Asker> askers_;
   std::unordered_map<ObjectId, ProcessId> watched_;     // by whom: ObjectUnheld is due

@@ -30,18 +30,17 @@ class ObjectWires {
   // One frame to a local process; call_id 0 is a push. Dropped where the process is gone.
   virtual void send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) = 0;
   virtual NodeId own_node() const = 0;
-  // The live node whose short id stands in an object's id; nil where it is unknown or dead. Its address for
-  // gRPC by address_of.
+  // The live node whose short id stands in an object's id; nil where it is dead, or the head has not told of it (yet).
   virtual NodeId node_of(uint64_t short_node) const = 0;
+  virtual const proto::DeathRecord* death_of(uint64_t short_node) const = 0;  // null: it is not known to be dead
   virtual std::string data_address_of(NodeId node) const = 0;
   virtual bool same_machine(NodeId node) const = 0;  // then data connections go without TLS
-  // gRPC to another raylet: `done` runs on the loop thread; a failed call arrives as a Failure in the reply
-  // (UNAVAILABLE), with the record of the node's death where the head has told it.
+  // gRPC to another raylet: `done` runs on the loop thread. A status: it did not answer.
   virtual void ask_object(NodeId home, const proto::AskObjectRequest& request,
-                          std::function<void(proto::AskObjectReply)> done) = 0;
+                          std::function<void(base::StatusOr<proto::AskObjectReply>)> done) = 0;
   virtual void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) = 0;
   virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
-                            std::function<void(proto::HoldObjectsReply)> done) = 0;
+                            std::function<void(proto::HoldObjectsReply)> done) = 0;  // UNAVAILABLE: no answer
   virtual void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) = 0;
 };
 

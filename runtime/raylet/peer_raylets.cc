@@ -77,6 +77,8 @@ void PeerRaylets::send(ProcessId to, uint64_t call_id, const proto::ToWorker& me
 
 NodeId PeerRaylets::node_of(uint64_t short_node) const { return nodes_.by_short_id(short_node); }
 
+const proto::DeathRecord* PeerRaylets::death_of(uint64_t short_node) const { return nodes_.death_of(short_node); }
+
 std::string PeerRaylets::address_of(NodeId node) const {
   const proto::NodeInfo* info = nodes_.find(node);
   return info ? info->address() : std::string();
@@ -93,14 +95,9 @@ bool PeerRaylets::same_machine(NodeId node) const {
 }
 
 void PeerRaylets::ask_object(NodeId home, const proto::AskObjectRequest& request,
-                             std::function<void(proto::AskObjectReply)> done) {
+                             std::function<void(base::StatusOr<proto::AskObjectReply>)> done) {
   call<proto::AskObjectRequest, proto::AskObjectReply>(home, rpc::raylet::kAskObject, request, kAskLimit,
-                                                       [this, home, done = std::move(done)](auto reply) {
-                                                         if (reply.ok()) return done(std::move(*reply));
-                                                         proto::AskObjectReply failed;
-                                                         *failed.mutable_failure() = failure_with(home, reply.status());
-                                                         done(std::move(failed));
-                                                       });
+                                                       std::move(done));
 }
 
 void PeerRaylets::publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) {

@@ -31,10 +31,11 @@ class PeerRaylets : public ObjectWires {
   void send(ProcessId to, uint64_t call_id, const proto::ToWorker& message) override;
   NodeId own_node() const override { return processes_.node(); }
   NodeId node_of(uint64_t short_node) const override;
+  const proto::DeathRecord* death_of(uint64_t short_node) const override;
   std::string data_address_of(NodeId node) const override;
   bool same_machine(NodeId node) const override;
   void ask_object(NodeId home, const proto::AskObjectRequest& request,
-                  std::function<void(proto::AskObjectReply)> done) override;
+                  std::function<void(base::StatusOr<proto::AskObjectReply>)> done) override;
   void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) override;
   void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                     std::function<void(proto::HoldObjectsReply)> done) override;

@@ -17,6 +17,7 @@ constexpr ProcessKey kProcess = 7;
 constexpr ProcessKey kOther = 8;
 constexpr NodeKey kHere = 1;
 constexpr NodeKey kThere = 2;
+constexpr NodeKey kThird = 3;
 const ObjectId kMine{kHere, kProcess, 1};
 const ObjectId kForeign{kThere, 70, 1};
 
@@ -251,13 +252,121 @@ TEST_F(DirectoryTest, TheLossOfTheOnlyCopyIsAnErrorThatNamesTheDeath) {  // inva
 }
 
 TEST_F(DirectoryTest, AnObjectOutlivesANodeWhereAnotherHasACopy) {
-  constexpr NodeKey kThird = 3;
   directory_.hold(kOther, kMine);
   directory_.node_has_copy(kThere, kMine, 1000);
   directory_.node_has_copy(kThird, kMine, 1000);
   directory_.node_died(kThere, {});
   directory_.resolve(1, kMine, true, kOther);
   EXPECT_EQ(only(Action::Kind::kPull).node, kThird);
+}
+
+Known far(NodeKey holder) {
+  Known known;
+  known.kind = Known::Kind::kArena;
+  known.size_bytes = 1000;
+  known.holder = holder;
+  return known;
+}
+proto::Failure blip() {
+  proto::Failure failure;
+  failure.set_kind(proto::OBJECT_LOST);
+  failure.set_text("no byte for 10 s");
+  return failure;
+}
+
+// A network that stands still for a moment takes no object from anybody but who waited just then.
+TEST_F(DirectoryTest, AFailedPullIsToldToWhoWaitedAndNobodyElse) {  // invariant 6
+  directory_.hold(kOther, kMine);
+  directory_.node_has_copy(kThere, kMine, 1000);
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(kMine, blip());
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.text(), blip().text());
+  directory_.asked(2, kMine, {});
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.holder, kThere) << "other nodes may have it";
+  directory_.resolve(3, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(kMine, std::nullopt);
+  EXPECT_TRUE(only(Action::Kind::kAnswer).offset);
+}
+
+TEST_F(DirectoryTest, WhatCannotBeHadFromOneNodeIsHadFromAnother) {
+  directory_.node_has_copy(kThere, kMine, 1000);
+  directory_.node_has_copy(kThird, kMine, 1000);
+  directory_.resolve(1, kMine, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(kMine, blip());
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThird);
+  directory_.pulled(kMine, std::nullopt);
+  EXPECT_TRUE(only(Action::Kind::kAnswer).offset);
+}
+
+TEST_F(DirectoryTest, AHomeIsAskedForAnotherCopyThanTheOneThatWasTried) {
+  directory_.resolve(1, kForeign, true, kOther);
+  EXPECT_TRUE(only(Action::Kind::kAskHome).avoid.empty());
+  directory_.home_answered(kForeign, far(kThere));
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(kForeign, blip());
+  EXPECT_EQ(only(Action::Kind::kAskHome).avoid, std::vector{kThere});
+  directory_.home_answered(kForeign, far(kThird));
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThird);
+  directory_.pulled(kForeign, blip());
+  EXPECT_EQ(only(Action::Kind::kAskHome).avoid, (std::vector{kThere, kThird}));
+  directory_.home_answered(kForeign, far(kThird));
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.text(), blip().text()) << "there is no other";
+  directory_.resolve(2, kForeign, true, kOther);
+  EXPECT_TRUE(only(Action::Kind::kAskHome).avoid.empty()) << "it begins anew";
+}
+
+TEST_F(DirectoryTest, AHomeNamesAnotherCopyWhereItCan) {
+  directory_.node_has_copy(kThere, kMine, 1000);
+  directory_.node_has_copy(kThird, kMine, 1000);
+  directory_.asked(1, kMine, {kThere});
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.holder, kThird);
+  directory_.asked(2, kMine, {kThere, kThird});
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.holder, kThere);
+}
+
+// Its home knows of other copies; only the home's word is final.
+TEST_F(DirectoryTest, TheDeathOfAHolderElsewhereIsNoLossYet) {
+  proto::DeathRecord record;
+  record.set_kind(proto::NODE_LOST);
+  const ObjectId theirs{kThere, 70, 2};
+  directory_.resolve(1, theirs, true, kOther);
+  directory_.home_answered(theirs, far(kThird));
+  (void)directory_.take_actions();
+  directory_.node_died(kThird, record);
+  EXPECT_TRUE(nothing_to_do()) << "the pull ends by itself";
+  directory_.pulled(theirs, blip());
+  EXPECT_EQ(only(Action::Kind::kAskHome).avoid, std::vector{kThird});
+  directory_.home_answered(theirs, far(kThere));
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(theirs, std::nullopt);
+  EXPECT_TRUE(only(Action::Kind::kAnswer).offset);
+}
+
+TEST_F(DirectoryTest, TheDeathOfTheOnlyHolderIsTheReason) {
+  proto::DeathRecord record;
+  record.set_kind(proto::NODE_LOST);
+  const ObjectId theirs{kThere, 70, 2};
+  directory_.resolve(1, theirs, true, kOther);
+  directory_.home_answered(theirs, far(kThird));
+  directory_.node_died(kThird, record);
+  directory_.pulled(theirs, blip());
+  (void)directory_.take_actions();
+  directory_.home_answered(theirs, far(kThird));  // it has not heard of the death yet
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.death().kind(), proto::NODE_LOST);
+}
+
+TEST_F(DirectoryTest, AHomeThatCouldNotBeAskedIsAskedAgainByWhoComesLater) {  // invariant 6
+  directory_.resolve(1, kForeign, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAskHome).object, kForeign);
+  directory_.home_failed(kForeign, blip());
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.text(), blip().text());
+  directory_.resolve(2, kForeign, true, kOther);
+  EXPECT_EQ(only(Action::Kind::kAskHome).object, kForeign);
+  directory_.home_answered(kForeign, value("x"));
+  EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x");
 }
 
 // The minter's death and the value that another node made for it cross on their way.
@@ -388,7 +497,7 @@ class Lives {
       case Action::Kind::kAskHome: {
         Ticket ticket = ++ticket_;
         askers_[ticket] = node;
-        at(action.object.home).asked(ticket, action.object);
+        at(action.object.home).asked(ticket, action.object, action.avoid);
         break;
       }
       case Action::Kind::kTellHome:

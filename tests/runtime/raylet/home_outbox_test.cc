@@ -43,6 +43,22 @@ TEST_F(HomeOutboxTest, WhatFailedIsSentAgainWithItsNumber) {
   EXPECT_EQ(sent_[1].held(0).counter(), 1u);
 }
 
+TEST(HomeOutbox, HomesMayBeGivenUpWhileAllAreTriedAgain) {
+  int sent = 0;
+  HomeOutbox* all = nullptr;
+  HomeOutbox outbox(NodeId{1, 1}, [&](uint64_t home, const proto::HoldObjectsRequest&) {
+    if (++sent > 3) all->node_gone(home);
+  });
+  all = &outbox;
+  for (uint64_t home : {2, 3, 4}) {
+    outbox.hold(ObjectId{home, 1, 1}, true);
+    outbox.failed(home);
+  }
+  outbox.retry();
+  EXPECT_EQ(sent, 6);
+  EXPECT_TRUE(outbox.empty());
+}
+
 TEST_F(HomeOutboxTest, NothingIsOwedToADeadHome) {
   outbox_.hold(ObjectId{2, 1, 1}, true);
   outbox_.failed(2);
