@@ -80,6 +80,7 @@ void HeadRequests::answer_all(ProcessId from, Line& line) {
 }
 
 void HeadRequests::answer(ProcessId from, const Question& question) {
+  if (!processes_.find(from)) return;  // it has gone while others of its questions were answered
   if (question.message.has_create_actor()) return create(from, question);
   if (question.message.has_watch_actor()) return watch(from, question);
   if (question.message.has_unwatch_actor()) return unwatch(from, question);

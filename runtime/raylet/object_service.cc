@@ -122,7 +122,7 @@ class Service final : public ObjectService {
   void resolve(ProcessId from, uint64_t call_id, const proto::ResolveObject& request) override {
     Ticket ticket = ++last_ticket_;
     ObjectId object = rpc::from_proto(request.object());
-    askers_[ticket] = Asker{from, call_id, object, {}};
+    askers_[ticket] = Asker{from, call_id, object, {}, {}};
     directory_.resolve(ticket, object, request.fetch(), key(from));
     settle();
   }
@@ -199,12 +199,18 @@ class Service final : public ObjectService {
 
   // ---- other raylets ----
 
-  void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) override {
+  uint64_t ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) override {
     Ticket ticket = ++last_ticket_;
     ObjectId object = rpc::from_proto(request.object());
-    askers_[ticket] = Asker{{}, 0, object, std::move(done)};
+    askers_[ticket] = Asker{{}, 0, object, rpc::from_proto<NodeId>(request.node()), std::move(done)};
     directory_.asked(ticket, object, {request.avoid().begin(), request.avoid().end()});
     settle();
+    return ticket;
+  }
+
+  void cancel_ask(uint64_t ask) override {
+    auto asker = askers_.extract(ask);
+    if (asker) directory_.cancel(ask, asker.mapped().object);
   }
 
   proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) override {
@@ -252,6 +258,7 @@ class Service final : public ObjectService {
   void node_gone(NodeId node, const proto::DeathRecord& death) override {
     outbox_.node_gone(base::short_id(node));
     last_number_.erase(base::short_id(node));
+    end_asks_of(node);
     directory_.node_died(base::short_id(node), death);
     settle();
   }
@@ -261,8 +268,23 @@ class Service final : public ObjectService {
     ProcessId process;  // nil: another node, through `done`
     uint64_t call_id = 0;
     ObjectId object;
+    NodeId node;  // that other one
     std::function<void(proto::AskObjectReply)> done;
   };
+
+  void end_asks_of(const NodeId& node) {
+    std::vector<Ticket> asks;
+    for (const auto& [ticket, asker] : askers_)
+      if (asker.node == node) asks.push_back(ticket);
+    proto::AskObjectReply nobody;
+    nobody.mutable_failure()->set_kind(proto::UNAVAILABLE);
+    nobody.mutable_failure()->set_text("the node that asked is dead");
+    for (Ticket ticket : asks) {
+      auto done = askers_[ticket].done;
+      cancel_ask(ticket);
+      done(nobody);
+    }
+  }
 
   static object_store::ProcessKey key(const ProcessId& process) { return base::short_id(process); }
 

@@ -73,8 +73,10 @@ class ObjectService {
   // Handles of actors that lie in values of this node's objects: held as long as those are kept, by the raylet itself.
   virtual void on_inner_actors(std::function<void(const proto::HoldRefs&)> listener) = 0;
 
-  // ---- other raylets: `done` may run later, once ----
-  virtual void ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  // ---- other raylets ----
+  // `done` runs once, perhaps later, unless the ask is cancelled before.
+  virtual uint64_t ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
+  virtual void cancel_ask(uint64_t ask) = 0;  // of one that is answered: nothing
   virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
   virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
   virtual proto::Done drop_copies(const proto::DropCopiesRequest& request) = 0;

@@ -38,16 +38,17 @@ constexpr size_t kMostObjects = 50'000;     // in one answer: the largest
 constexpr size_t kLogPiece = 256u << 10;    // bytes of one LogChunk
 constexpr size_t kTailBytes = 4u << 20;     // looked at for the last lines
 
-// Waits for an answer that is given by a callback, once; the caller's end of the call ends the wait.
-template <class Reply, class Ask>
-base::StatusOr<Reply> await_answer(rpc::Call& call, Ask ask) {
-  auto answer = std::make_shared<base::OneShot<Reply>>();
-  ask([answer](Reply reply) { answer->set(std::move(reply)); });
+// Waits until the object is known; the caller's end of the call ends the wait.
+base::StatusOr<proto::AskObjectReply> ask_object(ObjectService& objects, const proto::AskObjectRequest& request,
+                                                 rpc::Call& call) {
+  auto answer = std::make_shared<base::OneShot<proto::AskObjectReply>>();
+  const uint64_t ask = objects.ask(request, [answer](proto::AskObjectReply reply) { answer->set(std::move(reply)); });
   while (!answer->is_set() && !call.gone().is_set()) {
     if (auto reply = answer->wait(base::deadline_after(base::system_clock().now(), 1s))) return std::move(*reply);
     if (base::fiber_cancelled()) break;
   }
   if (auto reply = answer->wait(base::system_clock().now())) return std::move(*reply);
+  objects.cancel_ask(ask);
   return base::failed(absl::StatusCode::kCancelled, "the caller is gone");
 }
 
@@ -203,8 +204,7 @@ void add_object_methods(rpc::Service& service, Parts& parts) {
       rpc::raylet::kAskObject,
       [&parts](const proto::AskObjectRequest& request, rpc::Call& call) -> base::StatusOr<proto::AskObjectReply> {
         RAYO_RETURN_IF_ERROR(in_own_name(request, call));
-        return await_answer<proto::AskObjectReply>(call,
-                                                   [&](auto done) { parts.objects.ask(request, std::move(done)); });
+        return ask_object(parts.objects, request, call);
       });
   service.on(
       rpc::raylet::kHoldObjects,

@@ -102,6 +102,7 @@ class FakeHead {
   bool refuse = false;    // all of them
   bool read_only = false;
   bool started = false;   // the last one had begun already
+  std::set<ActorId> unwatched;
   base::Event marks;      // behind handles: sent back once it is set
   base::Event unwatches;  // heard once it is set
 
@@ -216,6 +217,8 @@ class FakeHead {
     } else if (request.has_unwatch_actor()) {
       if (!unwatches.is_set()) unwatches.wait();
       watched_.erase(rpc::from_proto<ActorId>(request.unwatch_actor().actor()));
+    } else if (request.has_unwatch_actor()) {
+      unwatched.insert(rpc::from_proto<ActorId>(request.unwatch_actor().actor()));
     } else if (request.has_kill_actor()) {
       proto::NodeDown down;
       *down.mutable_end_actor()->mutable_actor() = request.kill_actor().actor();

@@ -331,6 +331,35 @@ TEST_F(NodeTest, AHandleThatIsDroppedBeforeItsActorIsWrittenDownIsToldThen) {
   });
 }
 
+// Else the dead process watches the actor for as long as the node lives, and the head tells of it for nobody.
+TEST_F(NodeTest, WhatAProcessThatHasGoneStillAskedIsNotAsked) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    create_actor("Counter");  // the head takes its time, and what is asked behind it waits
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    const ActorId watched{4, 4};
+    proto::ToRaylet watch;
+    rpc::to_proto(watched, watch.mutable_watch_actor()->mutable_actor());
+    driver_->send(11, watch);
+    const ProcessId gone = driver_->id;
+    base::run_on_thread(thread_, [&] { driver_.reset(); });
+    ASSERT_TRUE(head_->await([&](const proto::NodeUp& up) {
+      return up.has_worker_died() && rpc::from_proto<ProcessId>(up.worker_died().process()) == gone;
+    }));
+    head_->creations.set();
+    connect_driver();
+    driver_->send(11, watch);
+    ASSERT_TRUE(await([](const proto::ToWorker& message) { return message.has_actor_reply(); }));
+    proto::ToRaylet unwatch;
+    rpc::to_proto(watched, unwatch.mutable_unwatch_actor()->mutable_actor());
+    driver_->send(12, unwatch);
+    for (auto limit = loop_->deadline(10s); !head_->unwatched.contains(watched) && loop_->now() < limit;)
+      base::sleep_for(5ms);
+    EXPECT_TRUE(head_->unwatched.contains(watched)) << "its last watcher has gone";
+  });
+}
+
 TEST_F(NodeTest, AHandleIsConfirmedWhenTheHeadKnowsOfIt) {
   run([this] {
     connect_driver();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/ids.h"
@@ -136,6 +137,35 @@ TEST_F(ObjectServiceTest, AHomeWhoseConnectionBrokeIsAskedAgain) {
     ASSERT_TRUE(soon([&] { return wires_.asks.size() == 2; }));
     wires_.asks[1].done(value("x"));
     EXPECT_EQ(answer(5).value(), "x");
+  });
+}
+
+// An object that is not to come while its minter lives: each node that asked in vain would leave an entry and an asker.
+TEST_F(ObjectServiceTest, AnAskThatIsCancelledLeavesNothing) {
+  run([this] {
+    proto::AskObjectRequest request;
+    rpc::to_proto(other_, request.mutable_node());
+    *request.mutable_object() = rpc::to_proto(ObjectId{base::short_id(wires_.own), base::short_id(process_), 1});
+    int answers = 0;
+    const uint64_t ask = service_->ask(request, [&](const proto::AskObjectReply&) { ++answers; });
+    EXPECT_EQ(service_->list().size(), 1u);
+    service_->cancel_ask(ask);
+    EXPECT_TRUE(soon([&] { return service_->list().empty(); }));
+    EXPECT_EQ(answers, 0);
+  });
+}
+
+TEST_F(ObjectServiceTest, TheAsksOfANodeThatHasGoneGoWithIt) {
+  run([this] {
+    proto::AskObjectRequest request;
+    rpc::to_proto(other_, request.mutable_node());
+    *request.mutable_object() = rpc::to_proto(ObjectId{base::short_id(wires_.own), base::short_id(process_), 1});
+    std::optional<proto::AskObjectReply> reply;
+    (void)service_->ask(request, [&](proto::AskObjectReply told) { reply = std::move(told); });
+    service_->node_gone(other_, {});
+    ASSERT_TRUE(reply) << "its handler ends";
+    EXPECT_TRUE(reply->has_failure());
+    EXPECT_TRUE(soon([&] { return service_->list().empty(); }));
   });
 }
 
