@@ -190,9 +190,10 @@ void ObjectTable::free_if_unused(ObjectSlot& slot) {
   slot.shared.store(false, std::memory_order_relaxed);
   slot.id = {};
   slot.state.store(ObjectState::kFree, std::memory_order_release);
+  --live_;
+  if (slot.generation == ObjectSlot::kLastGeneration) return;  // (4)
   slot.next_free = free_;
   free_ = &slot;
-  --live_;
 }
 
 }  // namespace rayo::worker

@@ -6,7 +6,7 @@
 //  1. A slot's memory is never given back while the table lives: a late release of a reused slot is harmless.
 //  2. A slot is free only when no handle counts it, no call will fill it and nothing waits for it.
 //  3. Once `state` is not kPending it does not change, and neither does the value, until the slot is freed.
-//  4. A counter is never used twice: its upper half is the slot's generation.
+//  4. A counter is never used twice: its upper half is the slot's generation, and a slot ends with its last one.
 //
 // Everything is guarded by the engine's baton but what says "any thread".
 #pragma once
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -68,6 +69,7 @@ struct alignas(64) ObjectSlot {
   ObjectSlot* next_released = nullptr;  // its own field: a late release may push a slot that is free by then (1)
   std::array<std::byte, 80> small;
 
+  static constexpr uint32_t kLastGeneration = std::numeric_limits<uint32_t>::max();
   // In `handles`: the slot stands in the list of released ones.
   static constexpr uint32_t kReleaseQueued = 1u << 31;
   bool held() const { return (handles.load(std::memory_order_acquire) & ~kReleaseQueued) != 0; }

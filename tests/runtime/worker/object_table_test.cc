@@ -49,6 +49,20 @@ TEST_F(ObjectTableTest, ALateReplyFindsNothingInAReusedSlot) {
   EXPECT_EQ(table_.own(counter), nullptr);
 }
 
+// A loop of calls uses one slot again and again: after hours an id would come back that others still hold.
+TEST_F(ObjectTableTest, ASlotEndsWithItsLastGeneration) {  // (4)
+  ObjectSlot& slot = table_.mint();
+  slot.generation = ObjectSlot::kLastGeneration - 1;
+  let_go(slot);
+  ObjectSlot& last = table_.mint();
+  ASSERT_EQ(&last, &slot);
+  EXPECT_EQ(last.id.counter >> 32, ObjectSlot::kLastGeneration);
+  let_go(last);
+  EXPECT_NE(&table_.mint(), &slot);
+  EXPECT_NE(&table_.adopt({9, 9, 9}), &slot);
+  EXPECT_EQ(table_.live(), 2u);
+}
+
 TEST_F(ObjectTableTest, ACallWhoseHandleWasDroppedIsFreedByItsReply) {
   ObjectSlot& slot = table_.mint();
   slot.call = true;
