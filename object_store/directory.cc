@@ -96,7 +96,7 @@ void Directory::disowned(ProcessKey process, const ObjectId& object) {
 std::optional<int64_t> Directory::create(ProcessKey writer, const ObjectId& object, int64_t size_bytes) {
   Entry& e = entry(object);
   if (e.extent) return e.writer == writer && !e.is_sealed ? std::optional(e.extent->offset) : std::nullopt;
-  auto offset = extents_.allocate(size_bytes);
+  auto offset = allocate(size_bytes);
   if (!offset) {
     touch(object, e);
     return std::nullopt;
@@ -131,8 +131,7 @@ void Directory::abort(ProcessKey writer, const ObjectId& object) {
   if (found == entries_.end()) return;
   Entry& e = found->second;
   if (!e.extent || e.is_sealed || e.writer != writer) return;
-  extents_.release(e.extent->offset);
-  e.extent.reset();
+  release(e);
   touch(object, e);
 }
 
@@ -328,8 +327,7 @@ void Directory::pulled(const ObjectId& object, const std::optional<proto::Failur
   Entry& e = found->second;
   e.pulling = false;
   if (failed) {
-    extents_.release(e.extent->offset);
-    e.extent.reset();
+    release(e);
     if (e.failed.insert(e.source).second) e.why_failed = *failed;  // its death says more
     if (!e.known || e.known->kind == Known::Kind::kFailure || e.known->holder == e.source)
       look_elsewhere(object, e);
@@ -405,6 +403,18 @@ std::vector<Action> Directory::take_actions() { return std::exchange(actions_, {
 
 Directory::Entry& Directory::entry(const ObjectId& object) { return entries_[object]; }
 
+std::optional<int64_t> Directory::allocate(int64_t size_bytes) {
+  auto offset = extents_.allocate(size_bytes);
+  if (offset) warm_.taken(*offset, Extents::rounded(size_bytes));
+  return offset;
+}
+
+void Directory::release(Entry& e) {
+  extents_.release(e.extent->offset);
+  warm_.freed(e.extent->offset, Extents::rounded(e.extent->size_bytes), clock_.now());
+  e.extent.reset();
+}
+
 bool Directory::in_use(const ObjectId& object, const Entry& e) const {
   bool only_copy = e.is_sealed && e.writer != 0 && !is_home(object);
   return only_copy || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() || !e.waiters.empty() ||
@@ -459,7 +469,7 @@ void Directory::answer_waiters(const ObjectId& object, Entry& e) {
 
 void Directory::start_pull(const ObjectId& object, Entry& e) {
   if (e.pulling || e.extent) return;
-  auto offset = extents_.allocate(e.known->size_bytes);
+  auto offset = allocate(e.known->size_bytes);
   if (!offset) {
     Known full = failure(proto::OUT_OF_MEMORY_ERROR,
                          base::cat("object ", object.hex(), " of ", e.known->size_bytes,
@@ -478,7 +488,7 @@ void Directory::start_pull(const ObjectId& object, Entry& e) {
 
 void Directory::erase(std::unordered_map<ObjectId, Entry>::iterator found) {
   Entry& e = found->second;
-  if (e.extent) extents_.release(e.extent->offset);
+  if (e.extent) release(e);
   if (e.is_sealed && !is_home(found->first))
     act({.kind = Action::Kind::kTellHome, .object = found->first, .held = false, .copy = true});
   if (e.tell_unheld) act({.kind = Action::Kind::kUnheld, .object = found->first});

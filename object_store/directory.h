@@ -32,6 +32,7 @@
 #include <rayo/id.h>
 
 #include "object_store/extents.h"
+#include "object_store/warm_extents.h"
 #include "runtime/base/clock.h"
 #include "runtime/proto/common.pb.h"
 
@@ -140,6 +141,8 @@ class Directory {
   // the arena is full.
   void sweep();
   std::vector<Action> take_actions();
+  // Free bytes of the arena whose memory may go back to the machine: do that before the next call of anything here.
+  std::vector<WarmExtents::Piece> take_cold() { return warm_.take_cold(clock_.now()); }
 
   size_t size() const { return entries_.size(); }
   int64_t used_bytes() const { return extents_.used_bytes(); }
@@ -175,6 +178,8 @@ class Directory {
 
   bool is_home(const ObjectId& object) const { return object.home == self_; }
   Entry& entry(const ObjectId& object);
+  std::optional<int64_t> allocate(int64_t size_bytes);
+  void release(Entry& entry);
   void await(const ObjectId& object, Waiter waiter);
   void ask_home(const ObjectId& object, Entry& entry);
   void look_elsewhere(const ObjectId& object, Entry& entry);
@@ -194,6 +199,7 @@ class Directory {
   const NodeKey self_;
   const base::Clock& clock_;
   Extents extents_;
+  WarmExtents warm_;
   std::set<ProcessKey> processes_;
   std::unordered_map<ObjectId, Entry> entries_;
   std::set<ObjectId> idle_;

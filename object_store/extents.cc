@@ -10,9 +10,13 @@ Extents::Extents(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes / kAli
   if (capacity_bytes_ > 0) add_free(0, capacity_bytes_);
 }
 
+int64_t Extents::rounded(int64_t size_bytes) {
+  return (std::max<int64_t>(size_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 std::optional<int64_t> Extents::allocate(int64_t size_bytes) {
   if (size_bytes < 0 || size_bytes > capacity_bytes_) return std::nullopt;
-  int64_t size = (std::max<int64_t>(size_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t size = rounded(size_bytes);
   auto fit = by_size_.lower_bound({size, 0});
   if (fit == by_size_.end()) return std::nullopt;
   auto [found_size, offset] = *fit;

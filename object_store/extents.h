@@ -16,6 +16,8 @@ class Extents {
   static constexpr int64_t kAlignment = 64;  // a cache line: what a vectorised reader wants
 
   explicit Extents(int64_t capacity_bytes);
+  // What an extent for so many bytes has.
+  static int64_t rounded(int64_t size_bytes);
 
   // The offset of an extent of at least `size_bytes` (rounded up to kAlignment); nullopt where no free extent is as
   // large. Any number may be asked for: it comes from processes.

@@ -290,6 +290,7 @@ class Service final : public ObjectService {
 
   void sweep() {
     directory_.sweep();
+    for (const auto& piece : directory_.take_cold()) arena_->discard(piece.offset, piece.size_bytes);
     settle();
   }
 

@@ -378,6 +378,26 @@ TEST_F(DirectoryTest, AValueThatExistsIsNotHiddenByAnEarlierFailure) {
   EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x");
 }
 
+// Else a node keeps as much memory as all its objects ever had at once.
+TEST_F(DirectoryTest, TheMemoryOfFreedObjectsGoesBack) {
+  constexpr int64_t kSize = WarmExtents::kKept + (8 << 20);
+  Directory directory(kHere, 2 * kSize, clock_);
+  directory.process_joined(kProcess);
+  ASSERT_TRUE(directory.create(kProcess, kMine, kSize));
+  directory.seal(kProcess, kMine);
+  clock_.advance(std::chrono::hours(1));
+  directory.sweep();
+  EXPECT_TRUE(directory.take_cold().empty()) << "it is in use";
+  directory.drop(kProcess, kMine);
+  clock_.advance(Directory::kLinger);
+  directory.sweep();
+  clock_.advance(WarmExtents::kRest);
+  directory.sweep();
+  auto cold = directory.take_cold();
+  ASSERT_EQ(cold.size(), 1u);
+  EXPECT_EQ(cold[0].size_bytes, 8 << 20);
+}
+
 TEST_F(DirectoryTest, AFullArenaIsATypedErrorWithFigures) {
   EXPECT_FALSE(directory_.create(kProcess, kMine, 2 << 20));
   directory_.node_has_copy(kThere, kMine, 2 << 20);
