@@ -208,13 +208,6 @@ void Directory::node_lost_copy(NodeKey node, const ObjectId& object) {
   touch(object, found->second);
 }
 
-void Directory::node_published(NodeKey node, const ObjectId& object, std::optional<Known> known) {
-  Entry& e = entry(object);
-  if (known && known->kind == Known::Kind::kArena) e.copies.insert(node);
-  if (known) learn(object, e, std::move(*known));
-  touch(object, e);
-}
-
 void Directory::asked(Ticket ticket, const ObjectId& object, std::vector<NodeKey> avoid) {
   await(object, {ticket, false, 0, std::move(avoid)});
 }

@@ -88,7 +88,7 @@ class Directory {
   void process_died(ProcessKey process, const proto::DeathRecord& record);
   void hold(ProcessKey process, const ObjectId& object);
   void drop(ProcessKey process, const ObjectId& object);
-  // From the minting process (or any that made it): the value, its failure, or that it will come (`known` empty).
+  // From the minting process: the value, its failure, or that it will come (`known` empty).
   // `tell_unheld`: kUnheld once it is freed.
   void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld = false);
   // The minting process was asked, and does not own it (any more): nobody will ever publish it.
@@ -109,7 +109,6 @@ class Directory {
   void node_drop(NodeKey node, const ObjectId& object);
   void node_has_copy(NodeKey node, const ObjectId& object, int64_t size_bytes);
   void node_lost_copy(NodeKey node, const ObjectId& object);
-  void node_published(NodeKey node, const ObjectId& object, std::optional<Known> known);
   // Answered as with fetch false; holds nothing. `avoid`: nodes from which the asker could not have it.
   void asked(Ticket ticket, const ObjectId& object, std::vector<NodeKey> avoid);
   void copy_dropped(const ObjectId& object);  // its home has freed it

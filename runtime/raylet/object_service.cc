@@ -85,23 +85,19 @@ class Service final : public ObjectService {
     wires_.send(from, call_id, done);
   }
 
+  // Of the sender's own objects, whose home is here.
   void publish(ProcessId from, const proto::PublishObject& request) override {
-    ObjectId object = rpc::from_proto(request.object());
-    if (object.home == self_) {
-      if (request.gone()) {
-        directory_.disowned(key(from), object);
-        return settle();
-      }
-      InnerHolds::Inside inside = inside_of(request);
-      directory_.publish(key(from), object, known_of(request), request.tell_unheld() || !inside.empty());
-      if (request.tell_unheld()) watched_[object] = from;
-      hold_inside(inner_.keep(object, std::move(inside)));
+    const ObjectId object = rpc::from_proto(request.object());
+    if (object.home != self_ || object.process != key(from)) return;
+    if (request.gone()) {
+      directory_.disowned(key(from), object);
       return settle();
     }
-    proto::PublishAtHomeRequest forward;
-    rpc::to_proto(wires_.own_node(), forward.mutable_node());
-    *forward.mutable_object() = request;
-    if (NodeId home = wires_.node_of(object.home)) wires_.publish_at_home(home, forward);
+    InnerHolds::Inside inside = inside_of(request);
+    directory_.publish(key(from), object, known_of(request), request.tell_unheld() || !inside.empty());
+    if (request.tell_unheld()) watched_[object] = from;
+    hold_inside(inner_.keep(object, std::move(inside)));
+    settle();
   }
 
   std::vector<proto::ObjectInfo> list() const override {
@@ -223,13 +219,6 @@ class Service final : public ObjectService {
       directory_.node_has_copy(node, rpc::from_proto(copy.object()), copy.size_bytes());
     for (const auto& object : request.dropped()) directory_.node_drop(node, rpc::from_proto(object));
     for (const auto& object : request.copies_dropped()) directory_.node_lost_copy(node, rpc::from_proto(object));
-    settle();
-    return {};
-  }
-
-  proto::Done publish_here(const proto::PublishAtHomeRequest& request) override {
-    directory_.node_published(base::short_id(rpc::from_proto<NodeId>(request.node())),
-                              rpc::from_proto(request.object().object()), known_of(request.object()));
     settle();
     return {};
   }

@@ -38,7 +38,6 @@ class ObjectWires {
   // gRPC to another raylet: `done` runs on the loop thread. A status: it did not answer.
   virtual void ask_object(NodeId home, const proto::AskObjectRequest& request,
                           std::function<void(base::StatusOr<proto::AskObjectReply>)> done) = 0;
-  virtual void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) = 0;
   virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                             std::function<void(proto::HoldObjectsReply)> done) = 0;  // UNAVAILABLE: no answer
   virtual void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) = 0;
@@ -78,7 +77,6 @@ class ObjectService {
   virtual uint64_t ask(const proto::AskObjectRequest& request, std::function<void(proto::AskObjectReply)> done) = 0;
   virtual void cancel_ask(uint64_t ask) = 0;  // of one that is answered: nothing
   virtual proto::HoldObjectsReply hold(const proto::HoldObjectsRequest& request) = 0;
-  virtual proto::Done publish_here(const proto::PublishAtHomeRequest& request) = 0;
   virtual proto::Done drop_copies(const proto::DropCopiesRequest& request) = 0;
 
   // ---- beginnings and ends ----

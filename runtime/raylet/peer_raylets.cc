@@ -100,14 +100,6 @@ void PeerRaylets::ask_object(NodeId home, const proto::AskObjectRequest& request
                                                        std::move(done));
 }
 
-void PeerRaylets::publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) {
-  call<proto::PublishAtHomeRequest, proto::Done>(
-      home, rpc::raylet::kPublishAtHome, request, kShortCall, [home](const auto& reply) {
-        if (!reply.ok())
-          base::log().warn("an object was not published at node {}: {}", home.hex(), base::message(reply.status()));
-      });
-}
-
 void PeerRaylets::hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                                std::function<void(proto::HoldObjectsReply)> done) {
   call<proto::HoldObjectsRequest, proto::HoldObjectsReply>(

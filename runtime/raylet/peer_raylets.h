@@ -36,7 +36,6 @@ class PeerRaylets : public ObjectWires {
   bool same_machine(NodeId node) const override;
   void ask_object(NodeId home, const proto::AskObjectRequest& request,
                   std::function<void(base::StatusOr<proto::AskObjectReply>)> done) override;
-  void publish_at_home(NodeId home, const proto::PublishAtHomeRequest& request) override;
   void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                     std::function<void(proto::HoldObjectsReply)> done) override;
   void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) override;

@@ -212,11 +212,6 @@ void add_object_methods(rpc::Service& service, Parts& parts) {
         RAYO_RETURN_IF_ERROR(in_own_name(request, call));
         return parts.objects.hold(request);
       });
-  service.on(rpc::raylet::kPublishAtHome,
-             [&parts](const proto::PublishAtHomeRequest& request, rpc::Call& call) -> base::StatusOr<proto::Done> {
-               RAYO_RETURN_IF_ERROR(in_own_name(request, call));
-               return parts.objects.publish_here(request);
-             });
   service.on(rpc::raylet::kDropCopies,
              [&parts](const proto::DropCopiesRequest& request, rpc::Call& call) -> base::StatusOr<proto::Done> {
                RAYO_RETURN_IF_ERROR(in_own_name(request, call));

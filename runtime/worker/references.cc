@@ -48,13 +48,11 @@ void References::publish(ObjectSlot& slot, bool pending) {
       set_id(publish.add_inner(), inner.id);
     }
     publish_actors(slot, publish);
-    publish.set_size_bytes(static_cast<int64_t>(slot.size));
     publish.set_tell_unheld(slot.watched);
     if (slot.error) {
       *publish.mutable_failure() = failure_of(*slot.error);
     } else if (slot.in_arena) {
       publish.set_in_arena(true);
-      set_id(publish.mutable_holder(), node_);
     } else {
       publish.set_value(slot.data, slot.size);
     }

@@ -21,9 +21,7 @@ namespace rayo::worker {
 
 class References : public ObjectObserver {
  public:
-  // `node`: of this process, for values that lie in its arena.
-  References(RayletLink& raylet, ArenaStore& arena, NodeId node)
-      : raylet_(raylet), arena_(arena), pieces_(raylet), node_(node) {}
+  References(RayletLink& raylet, ArenaStore& arena) : raylet_(raylet), arena_(arena), pieces_(raylet) {}
   void bind(ObjectTable& table) { table_ = &table; }
   // Told when a watched object that never left this process has lost its last handle. (Of the others the raylet tells.)
   void on_unheld(std::function<void(const ObjectId&)> tell) { unheld_ = std::move(tell); }
@@ -84,7 +82,6 @@ class References : public ObjectObserver {
   RayletLink& raylet_;
   ArenaStore& arena_;
   ObjectPieces pieces_;
-  const NodeId node_;
   ObjectTable* table_ = nullptr;
   std::function<void(const ObjectId&)> unheld_;
   std::unordered_set<ObjectId> held_;

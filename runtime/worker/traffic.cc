@@ -18,7 +18,7 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       engine_(*this, std::move(doorbell), clock),
       raylet_(engine_, clock),
       arena_(engine_, raylet_),
-      references_(raylet_, arena_, identity.node),
+      references_(raylet_, arena_),
       table_(own_.home, own_.process, references_),
       peers_(engine_, raylet_,
              {identity.remote ? NodeId{} : identity.node, identity.process, identity.machine, identity.keys},

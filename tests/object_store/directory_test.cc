@@ -373,9 +373,9 @@ TEST_F(DirectoryTest, AHomeThatCouldNotBeAskedIsAskedAgainByWhoComesLater) {  //
 TEST_F(DirectoryTest, AValueThatExistsIsNotHiddenByAnEarlierFailure) {
   directory_.hold(kOther, kMine);
   directory_.process_died(kProcess, {});
-  directory_.node_published(kThere, kMine, value("x"));
+  directory_.node_has_copy(kThere, kMine, 1000);
   directory_.resolve(1, kMine, true, kOther);
-  EXPECT_EQ(only(Action::Kind::kAnswer).known.value, "x");
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
 }
 
 // Else a node keeps as much memory as all its objects ever had at once.

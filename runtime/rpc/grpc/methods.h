@@ -62,8 +62,6 @@ inline constexpr UnaryMethod<proto::AskObjectRequest, proto::AskObjectReply> kAs
                                                                                         Access::kNodes};
 inline constexpr UnaryMethod<proto::HoldObjectsRequest, proto::HoldObjectsReply> kHoldObjects{
     "/rayo.proto.Raylet/HoldObjects", Access::kNodes};
-inline constexpr UnaryMethod<proto::PublishAtHomeRequest, proto::Done> kPublishAtHome{
-    "/rayo.proto.Raylet/PublishAtHome", Access::kNodes};
 inline constexpr UnaryMethod<proto::DropCopiesRequest, proto::Done> kDropCopies{"/rayo.proto.Raylet/DropCopies",
                                                                                 Access::kNodes};
 inline constexpr UnaryMethod<proto::CheckReachRequest, proto::CheckReachReply> kCheckReach{

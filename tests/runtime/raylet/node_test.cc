@@ -766,7 +766,6 @@ TEST_F(NodeTest, ANodeIsAnsweredInItsOwnNameAlone) {
     };
     refused(rpc::raylet::kAskObject, proto::AskObjectRequest());
     refused(rpc::raylet::kHoldObjects, proto::HoldObjectsRequest());
-    refused(rpc::raylet::kPublishAtHome, proto::PublishAtHomeRequest());
     refused(rpc::raylet::kDropCopies, proto::DropCopiesRequest());
     proto::HoldObjectsRequest hold;
     rpc::to_proto(node, hold.mutable_node());

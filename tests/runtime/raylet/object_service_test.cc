@@ -43,7 +43,6 @@ class FakeWires : public ObjectWires {
                   std::function<void(base::StatusOr<proto::AskObjectReply>)> done) override {
     asks.push_back({home, request, std::move(done)});
   }
-  void publish_at_home(NodeId, const proto::PublishAtHomeRequest&) override {}
   void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                     std::function<void(proto::HoldObjectsReply)> done) override {
     holds.emplace_back(home, request);

@@ -117,7 +117,6 @@ TEST(Methods, TheRayletsAreThoseOfItsProto) {
   Checked<Stub> checked;
   checked.add(raylet::kAskObject, &Stub::AskObject);
   checked.add(raylet::kHoldObjects, &Stub::HoldObjects);
-  checked.add(raylet::kPublishAtHome, &Stub::PublishAtHome);
   checked.add(raylet::kCheckReach, &Stub::CheckReach);
   checked.add(raylet::kEndLeaseFrom, &Stub::EndLeaseFrom);
   checked.add(raylet::kGetLocalStatus, &Stub::GetLocalStatus);
