@@ -40,14 +40,6 @@ void HomeOutbox::retry() {
     if (found == homes_.end() || !std::exchange(found->second.waits_for_retry, false)) continue;
     const proto::HoldObjectsRequest again = *found->second.in_flight;
     send_(home, again);
-  std::vector<uint64_t> waiting;
-  for (const auto& [home, state] : homes_)
-    if (state.waits_for_retry) waiting.push_back(home);
-  for (uint64_t home : waiting) {
-    Home& state = homes_.at(home);
-    state.waits_for_retry = false;
-    const proto::HoldObjectsRequest request = *state.in_flight;  // a home that is given up meanwhile is erased
-    send_(home, request);
   }
 }
 

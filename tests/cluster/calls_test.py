@@ -31,7 +31,6 @@ def test_from_a_remote_driver(home, tmp_path, nodes):
     assert f"{nodes} nodes, remote, 0 failed" in run(home, **home.away(tmp_path))
 
 
-@pytest.mark.parametrize("way", ["calls", "values", "streams"])
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_refs_inside_values_are_kept_by_them(home, nodes):
     """However deep, and although nobody reads them for long after their maker has let go."""
@@ -41,7 +40,7 @@ def test_refs_inside_values_are_kept_by_them(home, nodes):
     assert f"{nodes} nodes, 0 failed" in run(home, program="cluster_nested_refs")
 
 
-@pytest.mark.parametrize("way", ["calls", "values"])
+@pytest.mark.parametrize("way", ["calls", "values", "streams"])
 def test_handles_from_node_to_node(home, way):
     """An actor whose only handle is on its way from one node to another, or in a value or stream that waits for its reader, lives on."""
     address = home.start_head("--num-cpus", "8")["address"]
