@@ -4,6 +4,7 @@
 #include "runtime/head/head_process.h"
 
 #include <boost/json.hpp>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -14,10 +15,14 @@
 #include "runtime/base/loop/socket.h"
 #include "runtime/base/package_files.h"
 #include "runtime/base/version.h"
+#include "runtime/head/package_store.h"
+#include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
+#include "runtime/rpc/frame.h"
 #include "runtime/rpc/grpc/client.h"
 #include "runtime/rpc/join.h"
 #include "runtime/rpc/proto_ids.h"
+#include "runtime/rpc/tls_stream.h"
 
 namespace rayo::head {
 namespace {
@@ -341,6 +346,61 @@ TEST(HeadProcess, StopTellsTheNodesAndNamesTheDeafOnes) {
     }
     ASSERT_EQ(last.unreachable_size(), 1);
     EXPECT_TRUE(head.ended.wait(soon()));
+  });
+}
+
+// What a head says to a driver on another machine; nothing where the connection was closed without a word.
+std::optional<proto::HelloReply> driver_hello(const std::string& head, const rpc::Secret& data_secret,
+                                              const std::string& version) {
+  const rpc::LinkKeys keys = rpc::LinkKeys::of_data(data_secret);
+  const rpc::DataHeader header = rpc::make_data_header(rpc::LinkKind::kDriver, true, {}, keys);
+  const rpc::DataHeaderBytes opening = rpc::encode(header);
+  const auto deadline = base::deadline_after(base::system_clock().now(), 10s);
+  auto socket = rpc::dial(base::parse_host_port(head).value(), deadline);
+  EXPECT_TRUE(socket.ok()) << socket.status();
+  EXPECT_TRUE(
+      rpc::send_all(socket->get(), {reinterpret_cast<const char*>(opening.data()), opening.size()}, deadline).ok());
+  rpc::TlsStream stream(std::move(*socket), rpc::TlsPump::client(keys.tls_key(header.nonce)), deadline);
+  proto::ToRaylet message;
+  message.mutable_hello()->set_kind(proto::DRIVER);
+  message.mutable_hello()->set_version(version);
+  rpc::FrameHeader frame;
+  frame.call_id = 1;
+  frame.length = static_cast<uint32_t>(message.ByteSizeLong());
+  if (!stream
+           .write(
+               cat(std::string_view(reinterpret_cast<const char*>(&frame), sizeof frame), message.SerializeAsString()))
+           .ok())
+    return std::nullopt;
+  auto first = stream.read(sizeof frame);
+  if (!first.ok()) return std::nullopt;
+  std::memcpy(&frame, first->data(), sizeof frame);
+  proto::ToWorker answer;
+  EXPECT_TRUE(answer.ParseFromString(stream.read(frame.length).value()));
+  EXPECT_EQ(frame.call_id, 1u);
+  return answer.hello_reply();
+}
+
+TEST(HeadProcess, ADriverOfAnotherMachineIsToldTheNodes) {
+  base::run_in_loop([] {
+    Dirs dirs;
+    ServedHead head(dirs);
+    base::WorkThreads thread("driver", 1);
+    const rpc::Secret secret = rpc::Token::parse(base::read_file(dirs.root / "token").value())->data_secret();
+    const auto ask = [&](const rpc::Secret& key, std::string version = std::string(base::kVersion)) {
+      return base::run_on_thread(thread, [&] { return driver_hello(head.ready.address, key, version); });
+    };
+    EXPECT_NE(ask(secret)->failure().text().find("no node"), std::string::npos);
+    FakeRaylet first(head, dirs), second(head, dirs);
+    first.attach();
+    second.attach();
+    const auto told = ask(secret);
+    EXPECT_FALSE(told->has_failure()) << told->failure().text();
+    EXPECT_FALSE(told->has_node());
+    EXPECT_EQ(told->address(), "127.0.0.1:1,127.0.0.1:1");
+    EXPECT_TRUE(told->data_secret().empty());
+    EXPECT_NE(ask(secret, "9.9.0")->failure().text().find("9.9.0"), std::string::npos);
+    EXPECT_FALSE(ask(rpc::random_secret()));
   });
 }
 
