@@ -328,6 +328,10 @@ std::string SimCluster::check_nodes() {
       if (amount.units < 0) return cat("1: node ", node.id().low, " has ", amount.text(), " ", name);
     }
     const auto* known = state_.nodes.find(node.id());
+    const auto died = std::ranges::count_if(state_.nodes.dead(), [&](const proto::NodeInfo& dead) {
+      return rpc::from_proto<NodeId>(dead.node()) == node.id();
+    });
+    if (died + (known ? 1 : 0) > 1) return cat("11: node ", node.id().low, " stands there more than once");
     if (!known) continue;
     auto expected = rpc::from_proto(known->info.free()).get("cpu");
     for (const auto& [request, reservation] : known->reserved) {

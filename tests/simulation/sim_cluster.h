@@ -12,6 +12,7 @@
 //      nothing else runs
 //   9. an actor is restarted at most max_restarts times, and waits for that no longer than the longest back-off
 //   10. a detached actor ends by kill or its own death alone, and its job ends with it and not before
+//   11. a node stands once in the head's table: among the living or among the dead
 #pragma once
 
 #include <map>

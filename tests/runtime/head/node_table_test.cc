@@ -76,6 +76,20 @@ TEST_F(NodeTableTest, DeadAfterThreeSecondsWhereRefusedElseAfterTen) {
   EXPECT_FALSE(nodes.find({2, 2}));
 }
 
+TEST_F(NodeTableTest, ADeadNodeThatComesBackStandsOnceWithItsPresentState) {
+  for (uint64_t life : {1u, 1u, 2u}) {
+    pass(11s);
+    ASSERT_FALSE(nodes.find(id));
+    ASSERT_EQ(nodes.dead().size(), 1u);
+    nodes.put(registering(1, life), clock.now());
+    EXPECT_TRUE(nodes.find(id));
+    EXPECT_TRUE(nodes.dead().empty());
+  }
+  nodes.put(registering(2), clock.now());
+  pass(11s);
+  EXPECT_EQ(nodes.dead().size(), 2u);
+}
+
 // A head that looks later tells of a death later; one that looks all the time is never idle.
 TEST_F(NodeTableTest, KnowsWhenItIsToBeLookedAt) {
   EXPECT_EQ(nodes.due(), clock.now() + 1s);
