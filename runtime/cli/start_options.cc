@@ -3,7 +3,10 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <set>
 
+#include "runtime/base/resources.h"
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
 
@@ -16,11 +19,20 @@ base::Status wrong(std::string_view what, std::string_view next) {
   return base::failed(absl::StatusCode::kInvalidArgument, what, next);
 }
 
+constexpr double kMostAmount = 1e9;
+// Amounts are kept in 1/10,000.
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / base::Amount::kScale;
+// The smallest value that lies there has 100 KiB: 160 of them.
+constexpr int64_t kLeastObjectStore = 16 << 20;
+
 base::StatusOr<double> parse_amount(std::string_view flag, std::string_view text) {
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && std::isfinite(number) && number >= 0 && number <= 1e9) return number;
+  if (whole && number >= 0 && number <= kMostAmount) return number;
+  if (whole && number > kMostAmount)
+    return wrong(cat("cannot use ", flag, " '", text, "': it is more than 1000000000"),
+                 cat(flag, " 4 (fractions such as 0.5 are fine)"));
   return wrong(cat("cannot use ", flag, " '", text, "': it is not an amount"),
                cat(flag, " 4 (fractions such as 0.5 are fine)"));
 }
@@ -34,7 +46,31 @@ base::StatusOr<int> parse_count(std::string_view flag, std::string_view text) {
 base::StatusOr<int64_t> parse_bytes(std::string_view flag, std::string_view text) {
   auto size = base::parse_size(text);
   if (!size.ok()) return base::within(size.status(), cat("cannot use ", flag));
+  if (*size > kMostBytes)
+    return wrong(cat("cannot use ", flag, " '", text, "': it is more than ", base::format_size(kMostBytes)),
+                 cat("say what this machine has, such as ", flag, " 8GiB"));
   return *size;
+}
+
+base::StatusOr<int64_t> parse_object_store(std::string_view flag, std::string_view text) {
+  RAYO_ASSIGN_OR_RETURN(int64_t size, parse_bytes(flag, text));
+  if (size >= kLeastObjectStore) return size;
+  return wrong(cat("cannot use ", flag, " '", text, "': it is less than ", base::format_size(kLeastObjectStore)),
+               cat(flag, " 1GiB, or leave it out"));
+}
+
+// Of a JSON object whose values are numbers, so that each string in it is a key. The parser keeps the last of two alike.
+std::string key_that_stands_twice(std::string_view object) {
+  std::set<std::string> seen;
+  for (size_t begin = object.find('"'); begin != std::string_view::npos;) {
+    size_t end = begin + 1;
+    while (object[end] != '"') end += object[end] == '\\' ? 2 : 1;
+    const std::string_view quoted = object.substr(begin, end + 1 - begin);
+    const boost::json::value key = boost::json::parse({quoted.data(), quoted.size()});
+    if (!seen.insert(std::string(key.get_string().c_str())).second) return std::string(key.get_string().c_str());
+    begin = object.find('"', end + 1);
+  }
+  return {};
 }
 
 template <class Value>
@@ -116,7 +152,7 @@ base::Status convert_amounts(const Given& given, StartOptions& options) {
   if (given.memory) RAYO_RETURN_IF_ERROR(put(options.memory_bytes, parse_bytes("--memory", *given.memory)));
   if (given.object_store_memory) {
     RAYO_RETURN_IF_ERROR(
-        put(options.object_store_bytes, parse_bytes("--object-store-memory", *given.object_store_memory)));
+        put(options.object_store_bytes, parse_object_store("--object-store-memory", *given.object_store_memory)));
   }
   if (given.resources) RAYO_RETURN_IF_ERROR(put(options.resources, parse_resources(*given.resources)));
   if (given.labels) RAYO_RETURN_IF_ERROR(put(options.labels, parse_labels(*given.labels)));
@@ -175,15 +211,19 @@ base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std:
   for (const auto& member : value.get_object()) {
     std::string name(member.key().data(), member.key().size());
     auto amount = json::try_value_to<double>(member.value());
-    if (!amount || !std::isfinite(*amount) || *amount < 0 || *amount > 1e9) {
+    if (!amount || !std::isfinite(*amount) || *amount < 0) {
       return wrong(cat("cannot use --resources: '", name, "' is not an amount"), kExample);
     }
+    if (*amount > kMostAmount)
+      return wrong(cat("cannot use --resources: '", name, "' is more than 1000000000"), kExample);
     if (name.empty() || name == "cpu" || name == "gpu" || name == "memory") {
       return wrong(cat("cannot use --resources: '", name, "' has a flag of its own"),
                    "--num-cpus, --num-gpus, --memory");
     }
     resources.emplace_back(std::move(name), *amount);
   }
+  if (const std::string twice = key_that_stands_twice(text); !twice.empty())
+    return wrong(cat("cannot use --resources: '", twice, "' stands there twice"), kExample);
   return resources;
 }
 

@@ -1,6 +1,9 @@
 #include "runtime/worker/demand.h"
 
+#include <limits>
+
 #include "runtime/base/resources.h"
+#include "runtime/base/text.h"
 #include "runtime/worker/failure.h"
 
 namespace rayo::worker {
@@ -31,6 +34,27 @@ proto::Demand common(const Options& options) {
   return demand;
 }
 
+// More than any node offers (`rayo start` takes no more), and fixed point holds it.
+constexpr double kMostAmount = 1e9;
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / Amount::kScale;
+
+template <class Number>
+void check_amount(std::string_view name, Number amount, Number most) {
+  if (amount >= 0 && amount <= most) return;  // of NaN neither holds
+  throw_error(error_record(
+      ErrorKind::kInvalid,
+      base::cat("cannot ask for ", amount, " ", name, ": an amount is a number from 0 to ", static_cast<int64_t>(most)),
+      "ask for what a node can have: `rayo status` shows it"));
+}
+
+void check_resources(const Resources& ask) {
+  check_amount("cpus", ask.cpus.value_or(0), kMostAmount);
+  check_amount("gpus", ask.gpus, kMostAmount);
+  check_amount("bytes of gpu_memory", ask.gpu_memory, kMostBytes);
+  check_amount("bytes of memory", ask.memory, kMostBytes);
+  for (const auto& [name, amount] : ask.custom) check_amount(name, amount, kMostAmount);
+}
+
 NodeState state_of(std::string_view name) {
   if (name == "suspect") return NodeState::kSuspect;
   if (name == "draining") return NodeState::kDraining;
@@ -46,6 +70,7 @@ std::map<std::string, double> amounts_of(const proto::Resources& resources) {
 }
 
 void check_options(const ActorOptions& options) {
+  check_resources(options.resources);
   constexpr int64_t kLeastStack = 64 << 10;  // a frame or two of printf and a throw
   if (options.max_concurrency < 1)
     throw_error(error_record(ErrorKind::kInvalid, "an actor's max_concurrency is below 1: no call of it could run",
@@ -65,6 +90,7 @@ void check_options(const ActorOptions& options) {
 }
 
 void check_options(const TaskOptions& options) {
+  check_resources(options.resources);
   if (options.max_retries < -1 || options.max_calls < 0)
     throw_error(
         error_record(ErrorKind::kInvalid, "a task's max_retries and max_calls are counts",

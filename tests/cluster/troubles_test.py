@@ -106,6 +106,14 @@ def test_a_program_rebuilt_while_it_runs(cluster, tmp_path, how):
     new.rest()
 
 
+def test_a_demand_that_is_no_amount(cluster):
+    said = run(cluster, "no_amount")
+    for name, amount in (("task", "nan"), ("actor", "1e+308")):
+        kind, _, text = answer(said, name)
+        text, _, next_step = text.split("\nactor: ")[0].rstrip("\n").partition("\ntry: ")
+        expect("no_amount", kind, text.replace(amount, "nan"), next_step)
+
+
 def test_without_head(home):
     """A head that is gone is told to who needs it, soon; what does not need it goes on."""
     started = home.start_head("--num-cpus", "4")

@@ -363,3 +363,10 @@ def test_the_handle_of_an_actor_just_made_may_be_passed_on_at_once(ray):
     for _ in range(20):  # lost a race with the control store in one of three
         assert ray.get(ask.remote(Store.remote()), timeout=20) == 8
         assert ray.get(ray.get(make.remote()).value.remote(), timeout=20) == 8
+
+
+def test_a_demand_that_is_no_amount_is_refused(ray):
+    for options in ({"num_cpus": float("nan")}, {"num_cpus": 1e308}, {"resources": {"tpu": float("inf")}}):
+        for made in (lambda: 1, type("Counter", (), {})):
+            with pytest.raises(ValueError, match=r"cannot ask for (nan|1e\+308|inf) (cpus|tpu): an amount is a number from 0 to 1000000000"):
+                ray.remote(**options)(made).remote()

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <string>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@ void tell(const char* what, Code code) {
     line("Unschedulable", error.what());
   } catch (const rayo::Unavailable& error) {
     line("Unavailable", error.what());
+  } catch (const rayo::Invalid& error) {
+    line("Invalid", error.what());
   } catch (const rayo::TypeMismatch& error) {
     line("TypeMismatch", error.what());
   } catch (const rayo::ActorDied& error) {
@@ -61,6 +64,12 @@ void infeasible() {
   std::puts("ready");
   tell("actor", [&] { return actor.call<&Counter::add>(1).get(); });
   tell("task", [&] { return rayo::remote<half>({.resources = wanted, .schedule_timeout = seconds(2)}, 4).get(); });
+}
+
+void no_amount() {
+  const rayo::Resources nan{.cpus = std::numeric_limits<double>::quiet_NaN()};
+  tell("task", [&] { return rayo::remote<half>({.resources = nan}, 4).get(); });
+  tell("actor", [] { return rayo::spawn<Counter>({.resources = {.cpus = 1e308}}).call<&Counter::add>(1).get(); });
 }
 
 void without_head() {
@@ -120,6 +129,7 @@ int main(int argc, char** argv) {
   }
   rayo::init(argc, argv, {.name_space = "troubles"});
   if (trouble == "infeasible") infeasible();
+  if (trouble == "no_amount") no_amount();
   if (trouble == "stuck") tell("actor", [] { return rayo::spawn<Counter>().call<&Counter::add>(1).get(); });
   if (trouble == "without_head") without_head();
   if (trouble == "rebuilt") rebuilt();

@@ -2,6 +2,7 @@
 #include "runtime/worker/demand.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 #include "runtime/base/resources.h"
 
@@ -31,6 +32,29 @@ TEST(Demand, ADevicesFreeMemoryIsWhatMayBeLeasedOfIt) {
   device.set_memory_total_bytes(8 * kBytes);
   device.set_free_memory_bytes(5 * kBytes);
   EXPECT_EQ(node_record(info).devices.at(0).memory_free_bytes, 5 * kBytes);
+}
+
+template <class Options>
+std::string refusal(Resources ask) {
+  try {
+    check_options(Options{.resources = std::move(ask)});
+  } catch (const Invalid& error) {
+    return error.text();
+  }
+  return {};
+}
+
+TEST(Demand, WhatIsNoAmountIsRefused) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::string limits = ": an amount is a number from 0 to 1000000000";
+  EXPECT_EQ(refusal<TaskOptions>({.cpus = kNan}), "cannot ask for nan cpus" + limits);
+  EXPECT_EQ(refusal<TaskOptions>({.cpus = 1e308}), "cannot ask for 1e+308 cpus" + limits);
+  EXPECT_EQ(refusal<ActorOptions>({.gpus = -1}), "cannot ask for -1 gpus" + limits);
+  EXPECT_EQ(refusal<ActorOptions>({.custom = {{"tpu", kNan}}}), "cannot ask for nan tpu" + limits);
+  EXPECT_EQ(refusal<ActorOptions>({.memory = int64_t{1} << 62}),
+            "cannot ask for 4611686018427387904 bytes of memory: an amount is a number from 0 to 922337203685477");
+  EXPECT_EQ(
+      refusal<TaskOptions>({.cpus = 0.5, .gpus = 2, .gpu_memory = kBytes, .memory = kBytes, .custom = {{"a", 1}}}), "");
 }
 
 }  // namespace
