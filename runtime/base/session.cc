@@ -224,10 +224,18 @@ StatusOr<std::vector<Session>> sessions_at(std::string_view address) {
 
 Status no_session() {
   for (const Session& session : sessions_of_home()) {
-    if (session.owner_pid > 0 || session.address.empty() || !session.rebooted()) continue;
-    return failed(absl::StatusCode::kNotFound,
-                  cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
-                  session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address));
+    if (session.owner_pid > 0 || session.address.empty()) continue;
+    const std::string again = session.has_head ? "rayo start --head" : cat("rayo start --address ", session.address);
+    if (session.rebooted())
+      return failed(absl::StatusCode::kNotFound,
+                    cat("no cluster is running here: '", session.name, "' ended with the last reboot of this machine"),
+                    again);
+    std::error_code error;
+    if (!fs::exists(session.dir, error))
+      return failed(absl::StatusCode::kNotFound,
+                    cat("no cluster can be found here: the files of '", session.name, "' were removed from ",
+                        session.dir.string(), ", and what of it still runs cannot be reached without them"),
+                    cat("rayo stop ends what is left of it; then ", again));
   }
   return failed(absl::StatusCode::kNotFound,
                 cat("no cluster is running here: nothing is started from ", home_dir().string()), "rayo start --head");

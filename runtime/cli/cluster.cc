@@ -8,6 +8,7 @@
 #include "runtime/base/version.h"
 #include "runtime/cli/flags.h"
 #include "runtime/cli/token_source.h"
+#include "runtime/rpc/dial.h"
 #include "runtime/rpc/join.h"
 
 namespace rayo::cli {
@@ -18,6 +19,8 @@ using base::cat;
 
 // A handshake takes milliseconds; a sleeping link or a slow name server seconds.
 constexpr base::Duration kJoinPatience = 5s;
+// To see whether anything is there at all.
+constexpr base::Duration kProbePatience = 1s;
 
 // The token of a session's file, else as on a strange machine.
 TokenSearch token_for(const std::optional<base::Session>& session, const std::string& address, Terminal& terminal) {
@@ -25,6 +28,12 @@ TokenSearch token_for(const std::optional<base::Session>& session, const std::st
     if (auto text = base::read_file(session->token_file()); text.ok()) return {{}, std::string(base::trim(*text))};
   }
   return find_token({}, cat("Token of the cluster at ", address), terminal);
+}
+
+// Where nobody answers, the token is not what is missing.
+base::Status anybody_answers(const std::string& address) {
+  RAYO_ASSIGN_OR_RETURN(const std::vector<base::HostPort> heads, base::parse_host_ports(address));
+  return rpc::dial_any(heads, base::deadline_after(base::system_clock().now(), kProbePatience)).status();
 }
 
 }  // namespace
@@ -38,9 +47,11 @@ Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 base::Status Cluster::join_as_client(Terminal& terminal) {
   if (identity_) return {};
   TokenSearch search = token_for(session_, address_, terminal);
-  if (!search.status.ok())
+  if (!search.status.ok()) {
+    RAYO_RETURN_IF_ERROR(anybody_answers(address_));
     return base::failed(absl::StatusCode::kUnauthenticated, base::message(search.status),
                         base::next_step(search.status));
+  }
   RAYO_ASSIGN_OR_RETURN(rpc::Token token, rpc::Token::parse(search.token));
   RAYO_ASSIGN_OR_RETURN(std::vector<base::HostPort> heads, base::parse_host_ports(address_));
   base::Status error;

@@ -48,15 +48,18 @@ base::Duration since(int64_t unix_us, base::WallTime now) {
 
 std::string heading(const proto::StatusReply& status, base::WallTime now) {
   std::string text = cat("Cluster ", status.name(), "  ", status.address());
+  const base::WallTime told =
+      status.reachable() ? now : base::WallTime(std::chrono::microseconds(status.as_of_unix_us()));
   if (status.started_at_unix_us() > 0)
-    text += cat("  up ", base::format_duration(since(status.started_at_unix_us(), now)));
+    text += cat(status.reachable() ? "  up " : "  was up ",
+                base::format_duration(since(status.started_at_unix_us(), told)));
   text += cat("  (Rayo ", status.version(), ")");
   if (!status.http().empty()) text += cat("  ", status.http());
   text += "\n";
   if (!status.reachable()) {
-    text += cat("The head does not answer. This is what the raylet here knew ",
-                base::format_duration(since(status.as_of_unix_us(), now)), " ago, at ",
-                clock_text(status.as_of_unix_us(), now), ".\n");
+    text += cat("The head does not answer; it was heard ", base::format_duration(since(status.as_of_unix_us(), now)),
+                " ago, at ", clock_text(status.as_of_unix_us(), now),
+                ". This node and its actors are shown as they are, other nodes as they were then.\n");
   }
   return text;
 }
@@ -76,8 +79,9 @@ std::string extras(const proto::NodeInfo& node) {
   return base::join(parts, " ");
 }
 
-std::string state_of(const proto::NodeInfo& node) {
-  if (node.state() == "alive") return node.state();
+// Of a node whose state is not of this moment: how old it is.
+std::string state_of(const proto::NodeInfo& node, bool reachable) {
+  if (node.state() == "alive" && (reachable || node.last_seen_seconds_ago() == 0)) return node.state();
   return cat(node.state(), " (seen ",
              base::format_duration(std::chrono::duration_cast<base::Duration>(
                  std::chrono::duration<double>(node.last_seen_seconds_ago()))),
@@ -88,8 +92,8 @@ std::string nodes_text(const proto::StatusReply& status) {
   std::vector<std::vector<std::string>> rows = {{"NODE", "ID", "ADDRESS", "STATE", "CPU free", "GPU free",
                                                  "MEMORY free", "OBJECTS used", "WORKERS", "DRIVERS", ""}};
   for (const proto::NodeInfo& node : status.nodes()) {
-    rows.push_back({node_name(node), short_id(node.node()), node.address(), state_of(node), pair(node, "cpu"),
-                    pair(node, "gpu"), pair(node, "memory"),
+    rows.push_back({node_name(node), short_id(node.node()), node.address(), state_of(node, status.reachable()),
+                    pair(node, "cpu"), pair(node, "gpu"), pair(node, "memory"),
                     size_pair(node.object_store_used_bytes(), node.object_store_capacity_bytes()), cat(node.workers()),
                     cat(node.drivers()), extras(node)});
   }

@@ -183,6 +183,8 @@ proto::StatusReply local_status(Parts& parts, const CliAnswers& answers, proto::
   answers.name_cluster(status);
   status.set_version(std::string(base::kVersion));
   status.clear_nodes();
+  status.clear_pending();  // the head's alone to know; what it said of it may be hours old
+  status.set_actors_dead(0);
   status.set_reachable(false);
   status.set_as_of_unix_us(
       std::chrono::duration_cast<std::chrono::microseconds>(parts.head.last_seen().time_since_epoch()).count());

@@ -119,10 +119,15 @@ base::StatusOr<RayletSocket> RayletSocket::open(const std::string& path) {
 base::StatusOr<RayletSocket> RayletSocket::dial(const std::string& host_port, const std::string& token,
                                                 base::TimePoint deadline) {
   RAYO_ASSIGN_OR_RETURN(const base::HostPort target, base::parse_host_port(host_port));
+  RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(target, deadline));  // where nobody answers, no token is missed
+  if (token.empty())
+    return base::failed(
+        absl::StatusCode::kPermissionDenied,
+        base::cat("cannot reach the cluster at ", target.text(), ": its token is not here"),
+        "`rayo token` on the head's machine prints it, for RAYO_TOKEN or a file that RAYO_TOKEN_FILE names");
   RAYO_ASSIGN_OR_RETURN(const rpc::Token parsed, rpc::Token::parse(token));
   const rpc::LinkKeys keys = rpc::LinkKeys::of_data(parsed.data_secret());
   const rpc::DataHeader header = rpc::make_data_header(rpc::LinkKind::kDriver, true, {}, keys);
-  RAYO_ASSIGN_OR_RETURN(base::Fd fd, rpc::dial(target, deadline));
   rpc::break_when_silent(fd.get());
   const rpc::DataHeaderBytes bytes = rpc::encode(header);
   RAYO_RETURN_IF_ERROR(send_plain(fd.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, {}));

@@ -4,6 +4,7 @@ Each row of the table in docs/errors.md is a test; the function of its id brings
 """
 import http.server
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -62,6 +63,14 @@ def after_reboot(home):
         http="", head=True, machine="another-boot", owner_pid=0)))
     result = home.rayo("status")
     (folder / "alpha.json").unlink()
+    return result
+
+
+def files_removed(home):
+    home.start_head("--name", "alpha")
+    shutil.rmtree(home.root / "run")
+    result = home.rayo("status")
+    home.rayo("stop", code=0)
     return result
 
 
@@ -170,11 +179,11 @@ def not_rayo(home):
     return join(f"127.0.0.1:{server.server_address[1]}")(home)
 
 
-def closed_port(home):
+def closed_port():
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     server.close()
-    return join(f"127.0.0.1:{port}")(home)
+    return f"127.0.0.1:{port}"
 
 
 def silent(home):
@@ -218,6 +227,7 @@ INPUTS = {
     "no_cluster": command("status"),
     "no_cluster_stop": command("stop"),
     "after_reboot": after_reboot,
+    "files_removed": files_removed,
     "several_clusters": several_clusters,
     "name_taken": name_taken,
     "name_being_started": name_held_by("starter.pid"),
@@ -262,7 +272,8 @@ INPUTS = {
     "malformed_token": join("127.0.0.1:1", token="nonsense"),
     "wrong_token": wrong_token,
     "address_unresolved": join("no-such-host.invalid:6379"),
-    "address_refused": closed_port,
+    "address_refused": lambda home: join(closed_port())(home),
+    "address_dead": lambda home: home.rayo("status", env={"RAYO_ADDRESS": closed_port()}),
     "address_silent": silent,
     "not_rayo": not_rayo,
     "bad_advertise": command("start", "--head", "--advertise", "gate lan"),

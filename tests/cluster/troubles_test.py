@@ -1,6 +1,9 @@
 """What a user loses if these fail: a program that waits for ever, or runs what nobody wrote, where it should be told what is wrong."""
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -104,6 +107,24 @@ def test_a_program_rebuilt_while_it_runs(cluster, tmp_path, how):
     new = Program(cluster, "rebuilt", program)
     assert answer(new.until_ready(), "build")[2] == "2\n"
     new.rest()
+
+
+def at_init(home, **env):
+    """What a program says that init refuses, and nobody catches: (type, text, next step)."""
+    ended = subprocess.run([PROGRAM, "infeasible"], env={**home.env, **env}, text=True, capture_output=True, timeout=60)
+    assert ended.returncode == -signal.SIGABRT, ended.stderr
+    said = re.search(r"rayo::(?:v\d+::)?(\w+)'?\n *(?:what\(\): *)?(.*)\ntry: (.*)\n", ended.stderr)
+    assert said, ended.stderr
+    return said.groups()
+
+
+def test_an_address_where_nobody_answers(home, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    expect("dead_address_in_a_program", *at_init(home, RAYO_ADDRESS=address))
+    home.start_head()
+    away = {**home.away(tmp_path), "RAYO_TOKEN": ""}
+    expect("no_token_in_a_program", *at_init(home, **away))
 
 
 def test_a_demand_that_is_no_amount(cluster):

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <sstream>
 
+#include "runtime/rpc/listen.h"
+
 namespace rayo::cli {
 namespace {
 
@@ -92,9 +94,16 @@ TEST_F(App, WithoutAClusterReadersExitThreeAndNameTheLineThatStartsOne) {
 }
 
 TEST_F(App, AnotherMachineNeedsTheToken) {
-  Ran ran = rayo({"status", "--address", "192.0.2.1:6379"});
+  auto listening = rpc::listen_on({"127.0.0.1"}, 0);
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  const std::string address = "127.0.0.1:" + std::to_string(listening->port);
+  Ran ran = rayo({"status", "--address", address});
   EXPECT_EQ(ran.code, kRefused) << ran.err;
   EXPECT_NE(ran.err.find("RAYO_TOKEN"), std::string::npos) << ran.err;
+  listening->sockets.clear();
+  ran = rayo({"status", "--address", address});  // where nobody answers, the token is not what is missing
+  EXPECT_EQ(ran.code, kNoCluster) << ran.err;
+  EXPECT_NE(ran.err.find("cannot connect to " + address + ": connection refused"), std::string::npos) << ran.err;
 }
 
 TEST_F(App, ConfigShowsTheDefaultsWithoutACluster) {

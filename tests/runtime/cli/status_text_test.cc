@@ -82,7 +82,14 @@ TEST(StatusText, SaysWhenTheHeadIsGoneAndHowOldTheNewsIs) {
   proto::StatusReply status = cluster();
   status.set_reachable(false);
   status.set_as_of_unix_us((kNow - 12) * 1'000'000);
+  proto::NodeInfo& other = *status.add_nodes();
+  other.set_hostname("attic");
+  other.set_state("alive");
+  other.set_last_seen_seconds_ago(12.5);
   std::string text = status_text(status, now());
+  EXPECT_NE(text.find("was up 3 m 8 s"), std::string::npos) << text;  // as far as anybody knows
+  EXPECT_NE(text.find("alive (seen 12.5 s ago)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("alive (seen 0"), std::string::npos) << text;  // the node that tells this
   EXPECT_NE(text.find("head does not answer"), std::string::npos) << text;
   EXPECT_NE(text.find("12.0 s ago"), std::string::npos) << text;
 }
