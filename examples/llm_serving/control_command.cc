@@ -1,8 +1,8 @@
 // `rayo serve status|stop|scale`.
-#include <cstdio>
 #include <thread>
 
 #include "examples/llm_serving/endpoint_client.h"
+#include "examples/llm_serving/printed.h"
 #include "examples/llm_serving/serve_command.h"
 
 namespace serving {
@@ -16,21 +16,21 @@ constexpr std::chrono::seconds kOrderPatience{15};
 constexpr std::chrono::seconds kEndPatience{60};  // requests have 30 s, engines some more
 
 void print_model(const json::object& model) {
-  std::printf("%s: %s, %lld requests, %lld replayed\n", model.at("name").as_string().c_str(),
-              model.at("state").as_string().c_str(), static_cast<long long>(model.at("requests").to_number<int64_t>()),
-              static_cast<long long>(model.at("replays_total").to_number<int64_t>()));
-  std::printf("  %-8s %-10s %-33s %9s %8s %8s %7s  %s\n", "replica", "state", "node", "tokens/s", "running", "waiting",
-              "cache", "device");
+  print("%s: %s, %lld requests, %lld replayed\n", model.at("name").as_string().c_str(),
+        model.at("state").as_string().c_str(), static_cast<long long>(model.at("requests").to_number<int64_t>()),
+        static_cast<long long>(model.at("replays_total").to_number<int64_t>()));
+  print("  %-8s %-10s %-33s %9s %8s %8s %7s  %s\n", "replica", "state", "node", "tokens/s", "running", "waiting",
+        "cache", "device");
   for (const json::value& replica : model.at("replicas").as_array()) {
     const auto cells = replica.at("kv_tokens").to_number<double>();
     const double used = cells > 0 ? replica.at("kv_used_tokens").to_number<double>() / cells : 0;
-    std::printf("  %-8d %-10s %-33s %9.1f %8d %8d %6.0f%%  %s\n", replica.at("id").to_number<int>(),
-                replica.at("state").as_string().c_str(), replica.at("node").as_string().c_str(),
-                replica.at("tokens_per_second").to_number<double>(), replica.at("running").to_number<int>(),
-                replica.at("waiting").to_number<int>(), used * 100, replica.at("device").as_string().c_str());
+    print("  %-8d %-10s %-33s %9.1f %8d %8d %6.0f%%  %s\n", replica.at("id").to_number<int>(),
+          replica.at("state").as_string().c_str(), replica.at("node").as_string().c_str(),
+          replica.at("tokens_per_second").to_number<double>(), replica.at("running").to_number<int>(),
+          replica.at("waiting").to_number<int>(), used * 100, replica.at("device").as_string().c_str());
   }
   const json::string& death = model.at("last_death").as_string();
-  if (!death.empty()) std::printf("  the last engine that died: %s\n", death.c_str());
+  if (!death.empty()) print("  the last engine that died: %s\n", death.c_str());
 }
 
 Ending unknown(const std::string& name) {
@@ -43,12 +43,12 @@ Ending show_status(const ServeOptions& options, EndpointClient& endpoint) {
   if (report->is_null()) return failed("the endpoint is being started", "the same again");
   if (!options.name.empty() && model_of(*report, options.name) == nullptr) return unknown(options.name);
   if (options.json) {
-    std::puts(json::serialize(*report).c_str());
+    print("%s\n", json::serialize(*report).c_str());
     return {};
   }
-  std::printf("%s/v1%s%s\n", report->at("url").as_string().c_str(),
-              report->at("detached").as_bool() ? ", in the cluster" : "",
-              report->at("stopping").as_bool() ? ", stopping" : "");
+  print("%s/v1%s%s\n", report->at("url").as_string().c_str(),
+        report->at("detached").as_bool() ? ", in the cluster" : "",
+        report->at("stopping").as_bool() ? ", stopping" : "");
   for (const json::value& model : report->at("models").as_array()) {
     if (options.name.empty() || model.at("name").as_string() == options.name) print_model(model.as_object());
   }

@@ -10,6 +10,7 @@
 #include "examples/llm_serving/endpoint_client.h"
 #include "examples/llm_serving/gateway_actor.h"
 #include "examples/llm_serving/model_path.h"
+#include "examples/llm_serving/printed.h"
 #include "examples/llm_serving/program_output.h"
 
 namespace serving {
@@ -130,20 +131,19 @@ class Serving {
     announced_ = true;
     if (isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
     const std::string url(report.at("url").as_string());
-    std::printf("%s answers at %s/v1\n", spec_.name.c_str(), url.c_str());
-    std::printf(
+    print("%s answers at %s/v1\n", spec_.name.c_str(), url.c_str());
+    print(
         "try: curl %s/v1/chat/completions -H 'Content-Type: application/json'%s -d '{\"model\": \"%s\", "
         "\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n",
         url.c_str(), report.at("keys").as_bool() ? " -H 'Authorization: Bearer KEY'" : "", spec_.name.c_str());
     const std::string port = url.substr(url.rfind(':') + 1);
     if (!joined_ && is_loopback(options_.host))
-      std::printf("to open it to your network: --host 0.0.0.0 with --api-key-file FILE (or --no-auth)\n");
+      print("to open it to your network: --host 0.0.0.0 with --api-key-file FILE (or --no-auth)\n");
     if (joined_)
-      std::printf("to take it off: %srayo serve stop --name %s --port %s\n", options_.detach ? "" : "Ctrl-C, or ",
-                  spec_.name.c_str(), port.c_str());
+      print("to take it off: %srayo serve stop --name %s --port %s\n", options_.detach ? "" : "Ctrl-C, or ",
+            spec_.name.c_str(), port.c_str());
     else if (options_.detach)
-      std::printf("it goes on in the cluster: rayo serve stop --port %s ends it\n", port.c_str());
-    std::fflush(stdout);
+      print("it goes on in the cluster: rayo serve stop --port %s ends it\n", port.c_str());
     if (options_.detach) done_ = Ending{};
   }
 

@@ -5,6 +5,7 @@
 #include <rayo/rayo.h>
 
 #include "examples/llm_serving/load/load_run.h"
+#include "examples/llm_serving/printed.h"
 #include "examples/llm_serving/serve_command.h"
 
 namespace {
@@ -16,18 +17,15 @@ int say(const serving::Ending& ending) {
   return ending.code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using Verb = serving::ServeOptions::Verb;
-  if (rayo::is_worker()) rayo::init(argc, argv);  // an engine: never returns
   if (argc > 1 && argv[1] == std::string_view("bench")) return serving::load::bench({argv + 2, argv + argc});
   const auto parsed = serving::parse_serve_options({argv + 1, argv + argc});
   if (const auto* error = std::get_if<serving::UsageError>(&parsed))
     return say({.code = 2, .what = "cannot serve: " + error->what, .next = error->next});
   const auto& options = std::get<serving::ServeOptions>(parsed);
   if (options.verb == Verb::kHelp) {
-    std::fputs(serving::serve_usage().c_str(), stdout);
+    serving::print("%s", serving::serve_usage().c_str());
     return 0;
   }
   const bool serves = options.verb == Verb::kServe;
@@ -43,4 +41,12 @@ int main(int argc, char** argv) {
   } catch (const rayo::Error& error) {
     return say({.code = 1, .what = error.text(), .next = error.next_step()});
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  serving::hold_standard_descriptors();
+  if (rayo::is_worker()) rayo::init(argc, argv);  // an engine: never returns
+  return serving::printed(run(argc, argv));
 }

@@ -5,11 +5,12 @@ import http.client
 import json
 import socket
 import struct
+import subprocess
 import time
 
 import pytest
 
-from conftest import MODEL
+from conftest import BIN, MODEL
 
 HELLO = [{"role": "user", "content": "Say hello."}]
 
@@ -168,3 +169,13 @@ def test_a_missing_part_is_named(served, tmp_path):
         (tmp_path / f"m-0000{number}-of-00003.gguf").symlink_to(MODEL.resolve())
     what, _ = served.home.rayo("serve", str(tmp_path / "m-00001-of-00003.gguf"), "--port", "0", code=1).error
     assert "m-00002-of-00003.gguf" in what
+
+
+@pytest.mark.parametrize("where, why", [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")])
+def test_output_that_is_lost_is_an_error_of_every_verb(served, where, why):
+    status = ["status", "--port", str(served.port)]
+    for words in (["--help"], status, [*status, "--json"], ["bench", "--help"]):
+        for program in (["rayo", "serve"], ["rayo-serve"]):
+            line = f'{BIN}/{" ".join([*program, *words])} {where}'
+            ran = subprocess.run(["bash", "-c", line], env=served.home.env, capture_output=True, text=True, timeout=60)
+            assert (ran.returncode, ran.stderr) == (1, f"rayo: cannot print: {why}\ntry: send the output elsewhere; what was done stays done\n"), line

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <random>
 
+#include "examples/llm_serving/printed.h"
+
 namespace serving::load {
 namespace {
 
@@ -252,7 +254,7 @@ int bench(const std::vector<std::string>& arguments) {
   }
   const auto& options = std::get<LoadOptions>(parsed);
   if (options.help) {
-    std::fputs(load_usage().c_str(), stdout);
+    print("%s", load_usage().c_str());
     return 0;
   }
   const auto result = run_load(options);
@@ -262,7 +264,7 @@ int bench(const std::vector<std::string>& arguments) {
     return 3;
   }
   const auto& [facts, samples] = std::get<LoadResult>(result);
-  std::fputs((options.json ? report_json(facts, samples) + "\n" : report_text(facts, samples)).c_str(), stdout);
+  print("%s", (options.json ? report_json(facts, samples) + "\n" : report_text(facts, samples)).c_str());
   std::string first_error;
   for (const Sample& sample : samples) {
     if (first_error.empty()) first_error = sample.error;
