@@ -18,12 +18,22 @@ constinit std::mutex g_lock;
 struct Table {
   const Function* newest = nullptr;  // the list's head when the table was made
   std::unordered_map<uint64_t, const Function*> by_id;
+  std::unordered_map<std::string_view, std::vector<const Function*>> by_last_part;  // those that may be called by name
 };
+
+// What is behind the last "::": equal for a name and each of its endings that begin behind a "::".
+std::string_view last_part(std::string_view name) {
+  const size_t colons = name.rfind("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
 
 // Caller holds g_lock. dlopen may have added functions since.
 const Table& table() {
   static Table* const table = new Table;  // never destroyed: threads look up until the process ends
-  for (const Function* f = g_functions; f != table->newest; f = f->next) table->by_id.try_emplace(f->id, f);
+  for (const Function* f = g_functions; f != table->newest; f = f->next) {
+    table->by_id.try_emplace(f->id, f);
+    if (*f->parameters != 0) table->by_last_part[last_part(f->name)].push_back(f);
+  }
   table->newest = g_functions;
   return *table;
 }
@@ -52,9 +62,13 @@ std::vector<const Function*> all_functions() {
 std::vector<const Function*> find_functions(FunctionKind kind, std::string_view owner, std::string_view name) {
   std::vector<const Function*> exact;
   std::vector<const Function*> found;
-  for (const Function* f : all_functions()) {
+  std::lock_guard lock(g_lock);
+  const auto& by_last_part = table().by_last_part;
+  const auto likely = by_last_part.find(last_part(name));
+  if (likely == by_last_part.end()) return {};
+  for (const Function* f : likely->second) {
     const std::string_view full = f->name;
-    if (f->kind != kind || f->owner != owner || *f->parameters == 0 || !full.ends_with(name)) continue;
+    if (f->kind != kind || f->owner != owner || !full.ends_with(name)) continue;
     if (full == name) exact.push_back(f);
     if (full == name || full.substr(0, full.size() - name.size()).ends_with("::")) found.push_back(f);
   }
