@@ -21,7 +21,7 @@ enum class FrameKind : uint8_t {
   kControl = 1,    // body: one proto::ToRaylet or proto::ToWorker; call_id pairs request and answer, 0 is a push
   kCall = 2,       // body: CallPrefix sections, then the arguments (CBOR array)
   kReply = 3,      // body: value (CBOR), or proto::Failure with kFlagFailure, or nothing but a size with kFlagInArena
-  kCancel = 4,     // call_id names the call; function: kCancelForce, kCancelRecursive
+  kCancel = 4,     // call_id names the call; function: kCancelForce, kCancelRecursive, kCancelTakeBack
   kPiece = 5,      // a part of a longer frame of this peer: the first 64 body bytes of the joined pieces are its header
   kPull = 6,       // raylet to raylet, on a connection of LinkKind::kData: body is an ObjectId (24 bytes)
   kPullReply = 7,  // call_id: the size of the object, whose bytes follow unframed; or kFlagFailure and a proto::Failure
@@ -47,10 +47,13 @@ enum FrameFlags : uint16_t {
   kFlagMore = 64,     // of a piece: another follows; of a reply: the call goes on, and another without it says its end
   kFlagValues = 128,  // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length,
                       // the value padded to 8): small values that travel in the call, so that the callee asks nobody
+  kFlagReturned = 256,  // of a reply: the task has not begun and never will here; its caller sends it elsewhere
 };
 
 inline constexpr uint64_t kCancelForce = 1;      // of a task: its process ends
 inline constexpr uint64_t kCancelRecursive = 2;  // what the call has called is cancelled as well
+// Of tasks sent ahead: those of the sender that have not begun are given back, but the one that call_id names.
+inline constexpr uint64_t kCancelTakeBack = 4;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;

@@ -65,5 +65,6 @@ inline constexpr uint64_t kCancelTakeBack = 4;
 inline constexpr uint16_t kFlagReturned = 256;
 
 inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagActors | rpc::kFlagValues;
+inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagAncestors | rpc::kFlagActors | rpc::kFlagValues;
 
 }  // namespace rayo::worker

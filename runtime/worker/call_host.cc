@@ -128,7 +128,7 @@ void CallHost::on_take_back(PeerId peer, uint64_t keep) {
         if (ref.slot) wires_.table.release(slot_of(ref));
     not_to_start_.erase({peer, call->header.call_id});
     rpc::FrameHeader header = reply_header(*call);
-    header.flags = kFlagReturned;
+    header.flags = rpc::kFlagReturned;
     wires_.send(peer, header, {});
   }
 }

@@ -336,7 +336,7 @@ void TaskClient::ask_back(Worker& worker) {
   worker.shape_.pace.took(worker.window_.first().function, kStall);
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kCancel;
-  header.function = kCancelTakeBack;
+  header.function = rpc::kCancelTakeBack;
   header.flags = rpc::kFlagUrgent;
   header.call_id = worker.window_.first().call_id;
   wire_.send(worker.link_, header, {});

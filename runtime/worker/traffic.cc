@@ -139,7 +139,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
     case rpc::FrameKind::kReply:
       return on_reply(peer, header, body);
     case rpc::FrameKind::kCancel:
-      if (header.function & kCancelTakeBack) return host_.on_take_back(peer, header.call_id);
+      if (header.function & rpc::kCancelTakeBack) return host_.on_take_back(peer, header.call_id);
       return host_.on_cancel(peer, header.call_id, header.function);
     case rpc::FrameKind::kRefsTaken:
       return host_.on_refs_taken(peer, header.call_id);
@@ -164,7 +164,7 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
 }
 
 void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) {
-  if (header.flags & kFlagReturned) return tasks_.on_returned(peer, header.call_id);
+  if (header.flags & rpc::kFlagReturned) return tasks_.on_returned(peer, header.call_id);
   ObjectSlot* slot = table_.own(header.call_id);
   // Too late (it was cancelled), or an answer to a question that this peer was never asked.
   if (slot && (!slot->owner || slot->owner->link() != peer)) slot = nullptr;

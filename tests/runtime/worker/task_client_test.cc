@@ -128,7 +128,7 @@ TEST_F(TaskClientTest, WhatStandsBehindATaskThatTakesLongGoesElsewhere) {
   wire_.advance(kStall);
   const rpc::FrameHeader asked = wire_.sent.back().header;
   EXPECT_EQ(asked.kind, rpc::FrameKind::kCancel);
-  EXPECT_EQ(asked.function, kCancelTakeBack);
+  EXPECT_EQ(asked.function, rpc::kCancelTakeBack);
   EXPECT_EQ(asked.call_id, slow.id.counter);
   EXPECT_TRUE(asked.flags & rpc::kFlagUrgent);
   client_.on_returned(held, third.id.counter);
