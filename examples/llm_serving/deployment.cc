@@ -124,7 +124,7 @@ void Deployment::start(gateway::ReplicaId id) {
           },
       .admitted = [this](gateway::Attempt attempt,
                          const Admission& admission) { dispatcher_->admitted(attempt, admission, now()); },
-      .step = [this](const Step& step) { dispatcher_->step(step, now()); },
+      .step = [this](gateway::ReplicaId replica, const Step& step) { dispatcher_->step(replica, step, now()); },
   };
   replicas_[id] = std::make_unique<Replica>(
       id, source_, [this](gateway::ReplicaId replica) { return place(replica); }, io_, std::move(listener));

@@ -113,6 +113,8 @@ struct EngineStatus {
   int32_t running = 0;
   int32_t waiting = 0;
   double tokens_per_second = 0;  // over the last 10 s
+  double step_under_way_s = 0;   // for how long it has been computing; 0 between steps
+  double usual_step_s = 0;       // of late
   uint64_t prompt_tokens = 0;    // since its start
   uint64_t output_tokens = 0;
   uint64_t cached_tokens = 0;

@@ -167,7 +167,7 @@ void Replica::read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std:
       try {
         std::optional<Step> step = steps.next(kStatusEvery);
         if (!step) break;
-        post([step = std::move(*step)](const ReplicaListener& listener) { listener.step(step); });
+        post([id = id_, step = std::move(*step)](const ReplicaListener& listener) { listener.step(id, step); });
       } catch (const rayo::Timeout&) {  // nothing happened
       }
     }

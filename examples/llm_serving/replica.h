@@ -27,7 +27,7 @@ struct ReplicaListener {
   std::function<void(gateway::ReplicaId, const EngineStatus&)> answered;
   std::function<void(gateway::ReplicaId, const std::string& why)> died;
   std::function<void(gateway::Attempt, const Admission&)> admitted;
-  std::function<void(const Step&)> step;
+  std::function<void(gateway::ReplicaId, const Step&)> step;
 };
 
 // Where the next engine of a replica goes, what it leases, and how it is made.

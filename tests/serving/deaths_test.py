@@ -140,6 +140,28 @@ def test_a_stream_goes_on_where_its_engine_stops(three):
     three.home.wait_for(lambda: three.replicas_ready() == 3, "the replica restarts by itself", timeout=60)
 
 
+def test_new_requests_pass_over_an_engine_that_hangs(three):
+    """Before it is given up: in between, whoever asks what this engine has begun to answer would wait with it."""
+    begun = [{"role": "user", "content": "Once upon a time there was a lighthouse. " * 20 + "How does it go on?"}]
+    replays, stopped = three.status()["replays_total"], []
+
+    def stop_engine():
+        stopped.append(busy_engine(three))
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    def hanging():
+        return [replica for replica in three.ready()["models"][three.model] if replica["state"] == "hanging"]
+    with ThreadPoolExecutor(1) as pool:
+        disturbed = pool.submit(stream, three, begun[0]["content"], 150, after_ten=stop_engine)
+        three.home.wait_for(hanging, "it is seen to hang")
+        for _ in range(3):
+            assert three.client.chat.completions.create(model=three.model, messages=begun, max_tokens=2).choices
+        assert disturbed.result().finish
+    assert three.status()["replays_total"] == replays + 1, "new requests went to the engine that hung, too"
+    three.home.wait_for(lambda: stopped[0] not in three.home.processes(), "the process that does not answer is ended", timeout=40)
+    three.home.wait_for(lambda: three.replicas_ready() == 3, "the replica restarts by itself", timeout=60)
+
+
 STOP_ONE_THREAD = """
 import ctypes, os, sys
 SEIZE, INTERRUPT, EVERY_KIND = 0x4206, 0x4207, 0x40000000  # PTRACE_SEIZE, PTRACE_INTERRUPT, __WALL

@@ -143,6 +143,8 @@ EngineStatus Engine::status() const {
   status.running = batcher_.running();
   status.waiting = batcher_.waiting();
   status.tokens_per_second = rate_.per_second(Clock::now());
+  status.step_under_way_s = std::chrono::duration<double>(step_time()).count();
+  status.usual_step_s = usual_step_;
   status.preemptions = batcher_.preemptions();
   return status;
 }
@@ -171,9 +173,16 @@ void Engine::serve() {
     } else {
       recover(plan, outcome);
     }
-    step_began_ = 0;
+    note_step();
     deliver();
   }
+}
+
+void Engine::note_step() {
+  const double seconds = std::chrono::duration<double>(step_time()).count();
+  step_began_ = 0;
+  const std::lock_guard lock(mutex_);
+  usual_step_ += 0.2 * (seconds - usual_step_);
 }
 
 void Engine::note_starts(const Plan& plan) {

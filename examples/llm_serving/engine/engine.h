@@ -81,6 +81,7 @@ class Engine {
   void serve();
   void read_grammars();
   void note_starts(const Plan& plan);
+  void note_step();
   std::shared_ptr<LiveRequest> live_of(uint64_t key) const;
   std::vector<Outcome> results_of(const Plan& plan);
   void commit(std::vector<Outcome>& outcomes);
@@ -107,6 +108,7 @@ class Engine {
   EngineStatus counters_;
   uint64_t last_key_ = 0;
   double seconds_each_ = 1;  // of a request, smoothed
+  double usual_step_ = 0;    // seconds, smoothed
   int failures_ = 0;         // of libllama, one after another
   bool stopping_ = false;
 

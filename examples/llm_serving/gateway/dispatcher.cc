@@ -46,7 +46,8 @@ void Dispatcher::admitted(Attempt attempt, const Admission& admission, Instant n
   if (admission.verdict != Admission::Verdict::kTaken) perform(router_.refused(attempt, admission, now), now);
 }
 
-void Dispatcher::step(const Step& step, Instant now) {
+void Dispatcher::step(ReplicaId replica, const Step& step, Instant now) {
+  router_.stepped(replica, now);
   for (const Event& event : step.events) {
     const std::optional<Ticket> ticket = router_.ticket_of(event.request);
     if (!ticket) continue;

@@ -66,7 +66,7 @@ class Dispatcher {
   void answered(ReplicaId replica, const EngineStatus& status, Instant now);
   void died(ReplicaId replica, Instant now) { perform(router_.died(replica, now), now); }
   void admitted(Attempt attempt, const Admission& admission, Instant now);
-  void step(const Step& step, Instant now);
+  void step(ReplicaId replica, const Step& step, Instant now);
   void tick(Instant now) { perform(router_.tick(now), now); }
   void close() { router_.close(); }
 

@@ -114,7 +114,9 @@ void ModelMetrics::append_gauges(MetricsText& out, const Router& router) const {
       {"rayo:tokens_per_second", "Output of the last 10 s.",
        [](const ReplicaView& r) -> double { return r.status.tokens_per_second; }},
       {"rayo:replica_up", "1 where the replica answers and is ready.",
-       [](const ReplicaView& r) -> double { return r.state == ReplicaState::kReady ? 1 : 0; }},
+       [](const ReplicaView& r) -> double {
+         return r.state == ReplicaState::kReady || r.state == ReplicaState::kHanging ? 1 : 0;
+       }},
       {"rayo:model_load_progress", "Part of the weights that is loaded.",
        [](const ReplicaView& r) -> double { return r.status.load_progress; }},
   };

@@ -26,6 +26,8 @@ const char* name_of(ReplicaState state) {
       return "loading";
     case ReplicaState::kReady:
       return "ready";
+    case ReplicaState::kHanging:
+      return "hanging";
     case ReplicaState::kSuspect:
       return "suspect";
     case ReplicaState::kDead:
@@ -59,6 +61,7 @@ Actions Router::answered(ReplicaId id, const EngineStatus& status, Instant now) 
   if (found == replicas_.end()) return out;
   Replica& replica = found->second;
   replica.last_answer = now;
+  replica.pace.answered(status, now);
   replica.status = status;
   const bool ready = status.state == "ready";
   replica.state = ready ? ReplicaState::kReady : ReplicaState::kLoading;
@@ -80,6 +83,10 @@ Actions Router::died(ReplicaId id, Instant now) {
   found->second.full = false;
   lose_all(id, false, "its engine died", now, out);
   return out;
+}
+
+void Router::stepped(ReplicaId id, Instant now) {
+  if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.pace.stepped(now);
 }
 
 Actions Router::submit(Ticket ticket, std::span<const Token> prompt, Instant now) {
@@ -139,6 +146,7 @@ Actions Router::ended(Ticket ticket) {
 Actions Router::tick(Instant now) {
   Actions out;
   for (auto& [id, replica] : replicas_) {
+    replica.hangs = replica.pace.hangs(now);
     if (replica.state == ReplicaState::kReady && now - replica.last_answer > options_.suspect_after)
       replica.state = ReplicaState::kSuspect;
   }
@@ -166,11 +174,14 @@ size_t Router::waiting() const {
 std::vector<ReplicaView> Router::replicas() const {
   std::vector<ReplicaView> views;
   for (const auto& [id, replica] : replicas_)
-    views.push_back({.id = id,
-                     .state = replica.draining ? ReplicaState::kDraining : replica.state,
-                     .status = replica.status,
-                     .in_flight = replica.in_flight.size()});
+    views.push_back(
+        {.id = id, .state = shown_state(replica), .status = replica.status, .in_flight = replica.in_flight.size()});
   return views;
+}
+
+ReplicaState Router::shown_state(const Replica& replica) {
+  if (replica.draining) return ReplicaState::kDraining;
+  return replica.state == ReplicaState::kReady && replica.hangs ? ReplicaState::kHanging : replica.state;
 }
 
 bool Router::takes(const Replica& replica) const { return replica.state == ReplicaState::kReady && !replica.draining; }
@@ -178,6 +189,7 @@ bool Router::takes(const Replica& replica) const { return replica.state == Repli
 std::optional<ReplicaId> Router::choose(const Flight& flight) const {
   struct Offer {
     ReplicaId id;
+    bool hangs;
     bool free;
     size_t prefix;
     size_t load;
@@ -187,12 +199,14 @@ std::optional<ReplicaId> Router::choose(const Flight& flight) const {
   for (const auto& [id, replica] : replicas_) {
     if (!takes(replica) || replica.full || flight.refusals.contains(id)) continue;
     offers.push_back({.id = id,
+                      .hangs = replica.hangs,
                       .free = replica.in_flight.size() < static_cast<size_t>(replica.slots),
                       .prefix = replica.prefixes.longest(flight.blocks),
                       .load = replica.in_flight.size(),
                       .last_sent = replica.last_sent});
   }
   const auto better = [](const Offer& a, const Offer& b) {
+    if (a.hangs != b.hangs) return b.hangs;
     if (a.free != b.free) return a.free;
     if (a.prefix != b.prefix) return a.prefix > b.prefix;
     if (a.load != b.load) return a.load < b.load;

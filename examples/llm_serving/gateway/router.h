@@ -11,7 +11,8 @@
 //     far. Until there is a ready replica it waits, at most `patience`.
 //  4. Each sending is an attempt with a number of its own: what an older attempt still says is nobody's.
 //  5. A request that lost `most_attempts` replicas is not given to another: it may be what kills them.
-//  6. While no replica is ready a new request is refused (503, with the progress of loading); when every one is full,
+//  6. One that hangs (pace.h) gets something new only where no other one takes it.
+//  7. While no replica is ready a new request is refused (503, with the progress of loading); when every one is full,
 //     too (429). Only what was accepted waits.
 #pragma once
 
@@ -26,12 +27,12 @@
 #include <vector>
 
 #include "examples/llm_serving/gateway/api_error.h"
+#include "examples/llm_serving/gateway/pace.h"
 #include "examples/llm_serving/gateway/prefix_index.h"
 #include "examples/llm_serving/protocol.h"
 
 namespace serving::gateway {
 
-using Instant = std::chrono::steady_clock::time_point;
 using ReplicaId = int32_t;
 using Ticket = uint64_t;   // a request, as the gateway knows it
 using Attempt = uint64_t;  // one sending of it: Request::id
@@ -52,7 +53,7 @@ struct RouterOptions {
   int32_t most_attempts = 5;
 };
 
-enum class ReplicaState { kStarting, kLoading, kReady, kSuspect, kDead, kDraining };
+enum class ReplicaState { kStarting, kLoading, kReady, kHanging, kSuspect, kDead, kDraining };
 const char* name_of(ReplicaState state);
 
 struct ReplicaView {
@@ -73,6 +74,8 @@ class Router {
   Actions remove(ReplicaId replica, Instant now);
   Actions answered(ReplicaId replica, const EngineStatus& status, Instant now);
   Actions died(ReplicaId replica, Instant now);
+  // Tokens of it have come.
+  void stepped(ReplicaId replica, Instant now);
 
   Actions submit(Ticket ticket, std::span<const Token> prompt, Instant now);
   // The replica did not take it.
@@ -95,13 +98,15 @@ class Router {
 
  private:
   struct Replica {
-    explicit Replica(int32_t slot_count, Instant now) : slots(slot_count), last_answer(now) {}
+    explicit Replica(int32_t slot_count, Instant now) : slots(slot_count), last_answer(now), pace(now) {}
     ReplicaState state = ReplicaState::kStarting;
     int32_t slots;
     bool full = false;  // refused, and nothing has ended since
     bool draining = false;
     EngineStatus status;
     Instant last_answer;
+    Pace pace;
+    bool hangs = false;      // at the last tick
     uint64_t last_sent = 0;  // a counter: the replica that waited longest breaks ties
     std::set<Attempt> in_flight;
     PrefixIndex prefixes{1024};
@@ -115,6 +120,7 @@ class Router {
     std::set<ReplicaId> refusals;  // since it was last with a replica
   };
 
+  static ReplicaState shown_state(const Replica& replica);
   bool takes(const Replica& replica) const;
   std::optional<ReplicaId> choose(const Flight& flight) const;
   void send(Ticket ticket, Flight& flight, ReplicaId replica, Actions& out);

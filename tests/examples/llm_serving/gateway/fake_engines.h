@@ -77,7 +77,8 @@ class FakeEngines : public EngineLink {
     if (request.embedding) {
       Event event{.request = request.id, .finish = Finish::kStop};
       event.embedding = {0.5f, -0.25f};
-      return boost::asio::post(timer_.get_executor(), [this, event] { dispatcher_->step({{event}}, now()); });
+      return boost::asio::post(timer_.get_executor(),
+                               [this, replica, event] { dispatcher_->step(replica, {{event}}, now()); });
     }
     work_[{replica, request.id}] = std::move(request);
   }
@@ -132,7 +133,7 @@ class FakeEngines : public EngineLink {
       steps[at->first.first].events.push_back(event);
       at = last ? work_.erase(at) : std::next(at);
     }
-    for (const auto& [replica, step] : steps) dispatcher_->step(step, now());
+    for (const auto& [replica, step] : steps) dispatcher_->step(replica, step, now());
   }
 
   boost::asio::steady_timer timer_;

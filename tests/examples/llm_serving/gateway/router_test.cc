@@ -152,6 +152,43 @@ TEST(Router, ASilentReplicaKeepsItsRequestsWhileNobodyElseIsThere) {
   EXPECT_EQ(router.ticket_of(first.attempt), 1u);  // it was only slow
 }
 
+TEST(Router, OneThatHangsGetsNothingNewWhileAnotherIsThere) {
+  Router router = with_replicas(2);
+  const Action first = sent(router, 1, prompt(320));
+  const ReplicaId other = first.replica == 1 ? 2 : 1;
+  // Its step does not end, its status is answered all the same.
+  for (int halves = 1; halves <= 4; ++halves) {
+    const Instant now = kStart + milliseconds(500 * halves);
+    router.answered(first.replica, {.state = "ready", .kv_tokens = 8192, .step_under_way_s = 0.5 * halves}, now);
+    router.answered(other, ready(), now);
+    EXPECT_TRUE(router.tick(now).empty());
+  }
+  const Instant now = kStart + seconds(2);
+  EXPECT_EQ(router.replicas().at(static_cast<size_t>(first.replica - 1)).state, ReplicaState::kHanging);
+  EXPECT_TRUE(router.ready());
+  // Whatever its prefix, and though the other one has no free slot any more.
+  for (Ticket ticket = 2; ticket <= 5; ++ticket) EXPECT_EQ(sent(router, ticket, prompt(320), now).replica, other);
+  // Where nobody else takes it, it does.
+  router.died(other, now);
+  EXPECT_EQ(sent(router, 6, {}, now).replica, first.replica);
+  router.answered(other, ready(), now);
+  // A token: it goes on after all, and is chosen for its prefix again.
+  for (Ticket ticket = 2; ticket <= 6; ++ticket) router.ended(ticket);
+  router.stepped(first.replica, now);
+  router.tick(now);
+  EXPECT_EQ(sent(router, 7, prompt(320), now).replica, first.replica);
+}
+
+TEST(Router, OneThatFellSilentIsPassedOverBeforeItIsSuspect) {
+  Router router = with_replicas(2);
+  const Action first = sent(router, 1);
+  const ReplicaId other = first.replica == 1 ? 2 : 1;
+  const Instant now = kStart + milliseconds(1500);
+  router.answered(other, ready(), now);
+  EXPECT_TRUE(router.tick(now).empty());
+  for (Ticket ticket = 2; ticket <= 4; ++ticket) EXPECT_EQ(sent(router, ticket, {}, now).replica, other);
+}
+
 TEST(Router, ARequestThatKillsEnginesIsGivenUp) {
   Router router = with_replicas(2);
   Action at = sent(router, 1);
