@@ -60,6 +60,14 @@ class Connection {
     }
     return text.size() > 12 ? std::stoi(text.substr(9, 3)) : 0;
   }
+  // Until the server closes: head and body.
+  std::string page(const std::string& path) {
+    send_all("GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    std::string text;
+    while (more(text)) {
+    }
+    return text;
+  }
 
   void send(const Ask& ask) {
     std::string body = "{\"model\":\"bench\",\"stream\":true,\"temperature\":0,\"ignore_eos\":true,\"max_tokens\":" +

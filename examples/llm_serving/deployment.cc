@@ -122,9 +122,11 @@ void Deployment::start(gateway::ReplicaId id) {
             std::fprintf(stderr, "replica %d: %s\n", replica, why.c_str());
             dispatcher_->died(replica, now());
           },
-      .admitted = [this](gateway::Attempt attempt,
-                         const Admission& admission) { dispatcher_->admitted(attempt, admission, now()); },
-      .step = [this](gateway::ReplicaId replica, const Step& step) { dispatcher_->step(replica, step, now()); },
+      .admitted = [this](
+                      gateway::Attempt attempt, const Admission& admission,
+                      gateway::Instant handed_over) { dispatcher_->admitted(attempt, admission, handed_over, now()); },
+      .step = [this](gateway::ReplicaId replica, const Step& step,
+                     gateway::Instant arrived) { dispatcher_->step(replica, step, arrived); },
   };
   replicas_[id] = std::make_unique<Replica>(
       id, source_, [this](gateway::ReplicaId replica) { return place(replica); }, io_, std::move(listener));

@@ -147,16 +147,25 @@ void Replica::carry_out(const Handle& engine) {
     const std::scoped_lock lock(mutex_);
     orders.swap(orders_);
   }
-  std::vector<std::pair<gateway::Attempt, rayo::ObjectRef<Admission>>> waiting;
+  struct Asked {
+    gateway::Attempt attempt;
+    rayo::ObjectRef<Admission> admission;
+    gateway::Instant at;
+  };
+  std::vector<Asked> waiting;
   for (Order& order : orders) {
-    if (order.request)
-      waiting.emplace_back(order.request->id, engine.call<&EngineActor::submit>(gateway_, *order.request));
-    else
+    if (order.request) {
+      auto ref = engine.call<&EngineActor::submit>(gateway_, *order.request);
+      waiting.push_back({order.request->id, std::move(ref), std::chrono::steady_clock::now()});
+    } else {
       engine.call<&EngineActor::cancel>(gateway_, order.attempt);
+    }
   }
-  for (const auto& [attempt, ref] : waiting) {
-    const Admission admission = ref.get(kPatience);
-    post([attempt = attempt, admission](const ReplicaListener& listener) { listener.admitted(attempt, admission); });
+  for (const Asked& asked : waiting) {
+    const Admission admission = asked.admission.get(kPatience);
+    post([attempt = asked.attempt, at = asked.at, admission](const ReplicaListener& listener) {
+      listener.admitted(attempt, admission, at);
+    });
   }
 }
 
@@ -167,7 +176,8 @@ void Replica::read(const rayo::ObjectRef<rayo::Stream<Step>>& opened, const std:
       try {
         std::optional<Step> step = steps.next(kStatusEvery);
         if (!step) break;
-        post([id = id_, step = std::move(*step)](const ReplicaListener& listener) { listener.step(id, step); });
+        post([id = id_, step = std::move(*step), arrived = std::chrono::steady_clock::now()](
+                 const ReplicaListener& listener) { listener.step(id, step, arrived); });
       } catch (const rayo::Timeout&) {  // nothing happened
       }
     }

@@ -26,8 +26,8 @@ namespace serving {
 struct ReplicaListener {
   std::function<void(gateway::ReplicaId, const EngineStatus&)> answered;
   std::function<void(gateway::ReplicaId, const std::string& why)> died;
-  std::function<void(gateway::Attempt, const Admission&)> admitted;
-  std::function<void(gateway::ReplicaId, const Step&)> step;
+  std::function<void(gateway::Attempt, const Admission&, gateway::Instant handed_over)> admitted;
+  std::function<void(gateway::ReplicaId, const Step&, gateway::Instant arrived)> step;
 };
 
 // Where the next engine of a replica goes, what it leases, and how it is made.

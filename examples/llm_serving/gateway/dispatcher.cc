@@ -42,12 +42,16 @@ void Dispatcher::answered(ReplicaId replica, const EngineStatus& status, Instant
   perform(router_.answered(replica, status, now), now);
 }
 
-void Dispatcher::admitted(Attempt attempt, const Admission& admission, Instant now) {
-  if (admission.verdict != Admission::Verdict::kTaken) perform(router_.refused(attempt, admission, now), now);
+void Dispatcher::admitted(Attempt attempt, const Admission& admission, Instant handed_over, Instant now) {
+  if (admission.verdict != Admission::Verdict::kTaken) return perform(router_.refused(attempt, admission, now), now);
+  const std::optional<Ticket> ticket = router_.ticket_of(attempt);
+  if (!ticket) return;
+  const auto found = flights_.find(*ticket);
+  if (found != flights_.end() && found->second->handed_over_ == Instant{}) found->second->handed_over_ = handed_over;
 }
 
-void Dispatcher::step(ReplicaId replica, const Step& step, Instant now) {
-  router_.stepped(replica, now);
+void Dispatcher::step(ReplicaId replica, const Step& step, Instant arrived) {
+  router_.stepped(replica, arrived);
   for (const Event& event : step.events) {
     const std::optional<Ticket> ticket = router_.ticket_of(event.request);
     if (!ticket) continue;
@@ -55,13 +59,13 @@ void Dispatcher::step(ReplicaId replica, const Step& step, Instant now) {
     if (found == flights_.end() || found->second->ended_) continue;
     const std::shared_ptr<Flight> flight = found->second;
     if (event.finish == Finish::kError || event.finish == Finish::kCancelled)
-      perform(router_.failed(event.request, event.error, now), now);
+      perform(router_.failed(event.request, event.error, arrived), arrived);
     else if (event.token >= 0 && event.position < static_cast<int32_t>(flight->output_.size()))
       continue;  // told already
     else if (event.token >= 0 && event.position > static_cast<int32_t>(flight->output_.size()))
-      perform(router_.failed(event.request, "it skipped a token", now), now);
+      perform(router_.failed(event.request, "it skipped a token", arrived), arrived);
     else
-      take(*flight, event, now);
+      take(*flight, event, arrived);
   }
 }
 
@@ -73,6 +77,7 @@ void Dispatcher::take(Flight& flight, Event event, Instant now) {
   }
   flight.ended_ = event.finish != Finish::kNone || flight.request_.embedding;
   if (flight.ended_) router_.ended(flight.ticket_);  // its place is free, however slowly its client reads
+  if (flight.unread_.empty()) flight.unread_since_ = now;
   flight.unread_bytes_ += size_of(event);
   flight.unread_.push_back(std::move(event));
   if (flight.unread_bytes_ > kMostUnread && !flight.ended_) {

@@ -38,6 +38,9 @@ class Flight {
   // Set once it cannot go on; what was produced before is still read first.
   const std::optional<ApiError>& error() const { return error_; }
   bool ended() const { return ended_ && unread_.empty(); }
+  // When the first event that next() has not given came, and when an engine was first asked; {}: not yet.
+  Instant unread_since() const { return unread_.empty() ? Instant{} : unread_since_; }
+  Instant handed_over() const { return handed_over_; }
 
  private:
   friend class Dispatcher;
@@ -46,6 +49,8 @@ class Flight {
   std::vector<Token> output_;
   std::deque<Event> unread_;
   size_t unread_bytes_ = 0;
+  Instant unread_since_{};
+  Instant handed_over_{};
   bool ended_ = false;
   std::optional<ApiError> error_;
   std::function<void()> wake_;
@@ -65,8 +70,9 @@ class Dispatcher {
   void remove(ReplicaId replica, Instant now) { perform(router_.remove(replica, now), now); }
   void answered(ReplicaId replica, const EngineStatus& status, Instant now);
   void died(ReplicaId replica, Instant now) { perform(router_.died(replica, now), now); }
-  void admitted(Attempt attempt, const Admission& admission, Instant now);
-  void step(ReplicaId replica, const Step& step, Instant now);
+  // What became of a submit() that was handed to the engine at `handed_over`.
+  void admitted(Attempt attempt, const Admission& admission, Instant handed_over, Instant now);
+  void step(ReplicaId replica, const Step& step, Instant arrived);
   void tick(Instant now) { perform(router_.tick(now), now); }
   void close() { router_.close(); }
 

@@ -59,6 +59,8 @@ std::string_view Exchange::target() const {
   return whole.substr(0, whole.find('?'));
 }
 
+Instant Exchange::received() const { return connection_.received_; }
+
 std::string Exchange::client() const {
   error_code error;
   return connection_.socket_.remote_endpoint(error).address().to_string();
@@ -182,6 +184,7 @@ void Connection::readable() {
   const size_t bytes = socket_.read_some(asio::buffer(piece), error);
   if (error && error != asio::error::would_block) return close();
   if (!lingering_) inbox_.append(piece.data(), bytes);
+  last_read_ = std::chrono::steady_clock::now();
   arm();
   if (busy_ || inbox_.empty()) return wake();
   busy_ = true;
@@ -231,6 +234,7 @@ bool Connection::read_request(asio::yield_context yield, HttpRequest& request) {
   parser.body_limit(limits_.body_bytes);
   deadline_ = after(limits_.header_time);
   bool continued = false;
+  const Instant begin = std::chrono::steady_clock::now();  // what is there already waited for an answer before it
   while (true) {
     error_code error;
     const size_t used = inbox_.empty() ? 0 : parser.put(asio::buffer(inbox_), error);
@@ -251,6 +255,7 @@ bool Connection::read_request(asio::yield_context yield, HttpRequest& request) {
     arm();
     if (!wait_until(yield, kNever)) return false;
   }
+  received_ = std::max(begin, last_read_);
   request = parser.release();
   return true;
 }

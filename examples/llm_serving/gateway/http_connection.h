@@ -45,6 +45,7 @@ class Exchange {
   const HttpRequest& request() const { return request_; }
   std::string_view target() const;               // the path, without a query
   const std::string& id() const { return id_; }  // x-request-id
+  Instant received() const;                      // its last byte
   std::string client() const;                    // its address
   void add_header(std::string name, std::string value);
 
@@ -116,7 +117,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const HttpLimits& limits_;
   boost::asio::steady_timer wakeup_;
   std::string inbox_;  // read and not yet parsed
-  Instant deadline_;   // when the sweep closes it
+  Instant last_read_{};
+  Instant received_{};  // the last byte of the request that is being answered
+  Instant deadline_;    // when the sweep closes it
   bool armed_ = false;
   bool busy_ = false;    // a coroutine serves it
   bool closed_ = false;  // by either side

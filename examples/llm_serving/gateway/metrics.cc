@@ -44,6 +44,9 @@ const std::vector<double> ModelMetrics::kWhole = {0.3, 0.5, 0.8, 1,  1.5, 2,   2
 const std::vector<double> ModelMetrics::kTokens = {1,   2,    5,    10,   20,    50,    100,   200,
                                                    500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 const std::vector<double> ModelMetrics::kChoices = {1, 2, 5, 10, 20};
+// Around the budget of 1 ms.
+const std::vector<double> ModelMetrics::kOwnTime = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                    0.01,   0.025,   0.05,   0.1,   0.25,   1};
 
 void Histogram::observe(double value) {
   const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
@@ -94,6 +97,9 @@ void ModelMetrics::append(MetricsText& out, const Router& router) const {
   histogram("vllm:request_generation_tokens", "Tokens of the output.", output_);
   histogram("vllm:request_params_max_tokens", "The max_tokens asked for.", most_tokens_);
   histogram("vllm:request_params_n", "The n asked for.", choices_);
+  histogram("rayo:gateway_time_seconds",
+            "The gateway's own part: from a request's last byte to an engine, and from a token to its bytes.",
+            own_time_);
 }
 
 void ModelMetrics::append_gauges(MetricsText& out, const Router& router) const {

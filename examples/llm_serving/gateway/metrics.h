@@ -57,6 +57,8 @@ class ModelMetrics {
   explicit ModelMetrics(std::string model) : model_(std::move(model)) {}
 
   void token_gap(double seconds) { token_gaps_.observe(seconds); }
+  // The gateway's part of one request: from its last byte to its hand-over to an engine, and from a token to its bytes.
+  void own_time(double seconds) { own_time_.observe(seconds); }
   void ended(const RequestRecord& record);
   void refused(int status) { ++refusals_[status]; }
 
@@ -68,8 +70,9 @@ class ModelMetrics {
   void append_counters(MetricsText& out, const Router& router) const;
 
   std::string model_;
-  static const std::vector<double> kFirstToken, kGap, kWhole, kTokens, kChoices;
+  static const std::vector<double> kFirstToken, kGap, kWhole, kTokens, kChoices, kOwnTime;
   Histogram first_token_{kFirstToken}, token_gaps_{kGap}, per_token_{kGap}, whole_{kWhole}, decode_{kWhole};
+  Histogram own_time_{kOwnTime};
   Histogram prompt_{kTokens}, output_{kTokens}, most_tokens_{kTokens}, choices_{kChoices};
   std::map<std::string, uint64_t> finished_;
   std::map<int, uint64_t> refusals_;

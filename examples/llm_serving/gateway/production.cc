@@ -18,7 +18,8 @@ Production::Production(Exchange& exchange, Model& model, Answers answers, const 
       answers_(std::move(answers)),
       api_(answers_.api()),
       generation_(generation),
-      ping_(ping) {}
+      ping_(ping),
+      start_(exchange.received()) {}
 
 Production::~Production() {
   for (const Part& part : parts_) model_.dispatcher.leave(*part.flight);
@@ -31,7 +32,7 @@ void Production::add(Request request, std::unique_ptr<OutputReader> reader, std:
   part.reader = std::move(reader);
   part.choice.has_details = generation_.sampling.logprobs >= 0;
   part.choice.text = std::move(echo);
-  part.flight = model_.dispatcher.submit(std::move(request), exchange_.waker(), start_);
+  part.flight = model_.dispatcher.submit(std::move(request), exchange_.waker(), now());
   parts_.push_back(std::move(part));
 }
 
@@ -46,6 +47,7 @@ void Production::run() {
     if (generation_.stream && !out.empty()) {
       if (!exchange_.begun()) begin();
       if (!exchange_.send(out)) return;
+      note_own_time();
     }
     if (done()) break;
     exchange_.wait_until(quiet_since + ping_);
@@ -68,6 +70,7 @@ void Production::run() {
   std::vector<Choice> choices;
   for (Part& part : parts_) choices.push_back(std::move(part.choice));
   exchange_.respond(200, "application/json", answers_.whole(choices, usage_));
+  note_own_time();
 }
 
 // The status line, and what stands before all output.
@@ -86,6 +89,8 @@ void Production::begin() {
 bool Production::advance(std::string& out) {
   bool any = false;
   for (size_t i = 0; i < parts_.size(); ++i) {
+    if (const Instant since = parts_[i].flight->unread_since(); since != Instant{} && (!any || since < arrived_))
+      arrived_ = since;
     while (const std::optional<Event> event = parts_[i].flight->next()) {
       any = true;
       consume(parts_[i], static_cast<int32_t>(i), *event, out);
@@ -162,6 +167,14 @@ void Production::finish(const char* reason) {
        .n = generation_.n,
        .to_first_token = usage_.completion_tokens > 0 ? seconds(first_token_ - start_) : -1,
        .whole = seconds(end - start_)});
+}
+
+// Once for each request: what it waited for this process alone.
+void Production::note_own_time() {
+  const Instant handed_over = parts_[0].flight->handed_over();
+  if (own_time_noted_ || handed_over == Instant{} || arrived_ == Instant{}) return;
+  own_time_noted_ = true;
+  model_.dispatcher.metrics().own_time(seconds(handed_over - start_) + seconds(now() - arrived_));
 }
 
 // Before the first byte an error is an answer of its own; after it the stream's last event.

@@ -42,6 +42,7 @@ class Production {
   TokenDetail detail_of(const Event& event) const;
   bool done() const;
   void finish(const char* reason);
+  void note_own_time();
   void fail(const ApiError& error);
 
   Exchange& exchange_;
@@ -52,8 +53,10 @@ class Production {
   std::chrono::seconds ping_;
   std::vector<Part> parts_;
   Usage usage_;
-  Instant start_ = std::chrono::steady_clock::now();
+  Instant start_;
   Instant first_token_{};
+  Instant arrived_{};  // of the first event that advance() read last
+  bool own_time_noted_ = false;
   bool recorded_ = false;
 };
 

@@ -73,7 +73,9 @@ class FakeEngines : public EngineLink {
     last_seed = request.sampling.seed;
     last_client = request.client;
     ++submitted;
-    if (full) return dispatcher_->admitted(request.id, {Admission::Verdict::kFull, "The queue is full.", 3}, now());
+    if (full)
+      return dispatcher_->admitted(request.id, {Admission::Verdict::kFull, "The queue is full.", 3}, now(), now());
+    dispatcher_->admitted(request.id, {}, now(), now());
     if (request.embedding) {
       Event event{.request = request.id, .finish = Finish::kStop};
       event.embedding = {0.5f, -0.25f};

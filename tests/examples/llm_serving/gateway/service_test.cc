@@ -338,6 +338,28 @@ TEST_F(ServiceTest, SmallEndpointsAnswer) {
   EXPECT_THAT(ask(get("/metrics")).body, HasSubstr("vllm:num_requests_running{model_name=\"m\",engine=\"1\"} 1\n"));
 }
 
+// Of a sum or count in /metrics.
+double metric(const std::string& text, const std::string& name) {
+  const size_t line = text.find("\n" + name + "{");
+  return line == std::string::npos ? -1 : std::stod(text.substr(text.find("} ", line) + 2));
+}
+
+TEST_F(ServiceTest, TellsWhatItTookItself) {
+  start({}, {}, 16384, milliseconds(20));
+  replicas(1);
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 10))).status, 200);
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 10, R"(,"stream":true)"))).status, 200);
+  // The second one waits for the first one's answer, which is not the gateway's doing.
+  Client client(server_->port());
+  client.send(post("/v1/chat/completions", chat("Hi", 10)) + post("/v1/chat/completions", chat("Hi", 10)));
+  client.answer(), client.answer();
+  const std::string text = ask(get("/metrics")).body;
+  EXPECT_EQ(metric(text, "rayo:gateway_time_seconds_count"), 4);
+  EXPECT_GT(metric(text, "rayo:gateway_time_seconds_sum"), 0);
+  EXPECT_LT(metric(text, "rayo:gateway_time_seconds_sum"), metric(text, "vllm:e2e_request_latency_seconds_sum") / 4);
+  EXPECT_GE(metric(text, "vllm:e2e_request_latency_seconds_sum"), 4 * 10 * 0.02);
+}
+
 TEST_F(ServiceTest, KeysAreAsked) {
   start({.loopback = false, .api_keys = {"secret", "other"}});
   replicas(1);
