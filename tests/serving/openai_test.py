@@ -159,6 +159,15 @@ def test_embeddings(served):
     assert plain == pytest.approx(vectors[0], abs=1e-3)
 
 
+def test_long_lists(served):
+    """More than the engines' queues hold: LangChain sends 1,000 texts at a time."""
+    texts = [f"Text {i}" for i in range(700)]
+    data = served.client.embeddings.create(model=served.model, input=texts).data
+    assert [one.index for one in data] == list(range(700)) and data[0].embedding != data[699].embedding
+    choices = served.client.completions.create(model=served.model, prompt=texts[:600], max_tokens=1, temperature=0).choices
+    assert [choice.index for choice in choices] == list(range(600))
+
+
 @pytest.mark.parametrize("more, error, code", [
     (dict(model="other"), openai.NotFoundError, "model_not_found"),
     (dict(messages=[]), openai.BadRequestError, "empty_array"),

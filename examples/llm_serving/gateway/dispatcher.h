@@ -23,6 +23,10 @@
 
 namespace serving::gateway {
 
+// Choices or inputs of one HTTP request that are with engines at a time. The others wait in the gateway: a list of 1,000 texts
+// would fill the engines' queues alone, and be refused itself.
+inline constexpr size_t kTogether = 64;
+
 // How a dispatcher reaches its replicas. What they answer comes back to admitted(), step(), answered() and died() on
 // the io thread.
 class EngineLink {

@@ -146,16 +146,18 @@ void Service::embeddings(Exchange& exchange) {
       for (const auto& flight : list) dispatcher.leave(*flight);
     }
   } flights{model.dispatcher, {}};
-  for (Request& one : requests)
-    flights.list.push_back(model.dispatcher.submit(std::move(one), exchange.waker(), std::chrono::steady_clock::now()));
   std::vector<std::vector<float>> vectors;
-  for (const auto& flight : flights.list) {
-    std::optional<Event> event;
-    while (!(event = flight->next())) {
-      if (flight->error()) throw *flight->error();
-      if (!exchange.wait_until(Instant::max())) return;
-    }
-    vectors.push_back(std::move(event->embedding));
+  while (vectors.size() < requests.size()) {
+    for (size_t next = flights.list.size(); next < std::min(requests.size(), vectors.size() + kTogether); ++next)
+      flights.list.push_back(
+          model.dispatcher.submit(std::move(requests[next]), exchange.waker(), std::chrono::steady_clock::now()));
+    const std::shared_ptr<Flight>& flight = flights.list[vectors.size()];
+    if (std::optional<Event> event = flight->next())
+      vectors.push_back(std::move(event->embedding));
+    else if (flight->error())
+      throw *flight->error();
+    else if (!exchange.wait_until(Instant::max()))
+      return;
   }
   exchange.respond(200, kJson, embeddings_body(model.name, vectors, request.base64, tokens));
 }

@@ -22,7 +22,9 @@ Production::Production(Exchange& exchange, Model& model, Answers answers, const 
       start_(exchange.received()) {}
 
 Production::~Production() {
-  for (const Part& part : parts_) model_.dispatcher.leave(*part.flight);
+  for (const Part& part : parts_) {
+    if (part.flight) model_.dispatcher.leave(*part.flight);
+  }
   if (!recorded_) finish("abort");
 }
 
@@ -32,17 +34,27 @@ void Production::add(Request request, std::unique_ptr<OutputReader> reader, std:
   part.reader = std::move(reader);
   part.choice.has_details = generation_.sampling.logprobs >= 0;
   part.choice.text = std::move(echo);
-  part.flight = model_.dispatcher.submit(std::move(request), exchange_.waker(), now());
+  part.request = std::move(request);
   parts_.push_back(std::move(part));
+}
+
+void Production::submit_more() {
+  const auto done = std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.done; });
+  for (; submitted_ < std::min(parts_.size(), static_cast<size_t>(done) + kTogether); ++submitted_) {
+    Part& part = parts_[submitted_];
+    part.flight = model_.dispatcher.submit(std::move(part.request), exchange_.waker(), now());
+  }
 }
 
 void Production::run() {
   Instant quiet_since = now();
+  submit_more();
   while (!exchange_.gone()) {
     std::string out;
     if (advance(out)) quiet_since = now();
-    for (const Part& part : parts_) {
-      if (part.flight->error() && part.flight->ended()) return fail(*part.flight->error());
+    for (size_t i = 0; i < submitted_; ++i) {
+      const Flight& flight = *parts_[i].flight;
+      if (flight.error() && flight.ended()) return fail(*flight.error());
     }
     if (generation_.stream && !out.empty()) {
       if (!exchange_.begun()) begin();
@@ -50,6 +62,7 @@ void Production::run() {
       note_own_time();
     }
     if (done()) break;
+    submit_more();
     exchange_.wait_until(quiet_since + ping_);
     if (generation_.stream && now() >= quiet_since + ping_) {
       if (!exchange_.begun()) begin();
@@ -88,7 +101,7 @@ void Production::begin() {
 
 bool Production::advance(std::string& out) {
   bool any = false;
-  for (size_t i = 0; i < parts_.size(); ++i) {
+  for (size_t i = 0; i < submitted_; ++i) {
     if (const Instant since = parts_[i].flight->unread_since(); since != Instant{} && (!any || since < arrived_))
       arrived_ = since;
     while (const std::optional<Event> event = parts_[i].flight->next()) {

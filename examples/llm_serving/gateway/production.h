@@ -19,14 +19,15 @@ class Production {
   Production(const Production&) = delete;
   Production& operator=(const Production&) = delete;
 
-  // One choice. `echo`: text that stands before its output.
+  // One choice, which begins when its turn comes. `echo`: text that stands before its output.
   void add(Request request, std::unique_ptr<OutputReader> reader, std::string echo = {});
   // Until the end. Throws the ApiError that ends it before anything was answered.
   void run();
 
  private:
   struct Part {
-    std::shared_ptr<Flight> flight;
+    Request request;                 // until it begins
+    std::shared_ptr<Flight> flight;  // null until then
     std::unique_ptr<OutputReader> reader;
     Choice choice;
     size_t offset = 0;  // bytes of text told
@@ -34,6 +35,7 @@ class Production {
     bool done = false;
   };
 
+  void submit_more();
   void begin();
   bool advance(std::string& out);  // reads what has come; false: nothing had
   void consume(Part& part, int32_t index, const Event& event, std::string& out);
@@ -52,6 +54,7 @@ class Production {
   const Generation& generation_;
   std::chrono::seconds ping_;
   std::vector<Part> parts_;
+  size_t submitted_ = 0;  // of parts_, the first ones
   Usage usage_;
   Instant start_;
   Instant first_token_{};

@@ -73,7 +73,7 @@ class FakeEngines : public EngineLink {
     last_seed = request.sampling.seed;
     last_client = request.client;
     ++submitted;
-    if (full)
+    if (full || work_.size() >= places)
       return dispatcher_->admitted(request.id, {Admission::Verdict::kFull, "The queue is full.", 3}, now(), now());
     dispatcher_->admitted(request.id, {}, now(), now());
     if (request.embedding) {
@@ -109,6 +109,7 @@ class FakeEngines : public EngineLink {
   }
 
   bool full = false;
+  size_t places = SIZE_MAX;  // of all engines together; more is refused
   bool stalled = false;
   uint64_t last_seed = 0;
   std::string last_client;

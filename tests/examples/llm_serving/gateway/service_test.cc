@@ -205,6 +205,26 @@ TEST_F(ServiceTest, ManyChoicesKeepTheirPlaces) {
   EXPECT_EQ(body.at("choices").at(3).at("text").as_string(), "b" + expected_text("b", 3));
 }
 
+TEST_F(ServiceTest, ALongListIsAnsweredThoughItWouldFillEveryQueue) {
+  start({}, {}, 16384, milliseconds(0));
+  replicas(1);
+  on_io([this] { engines_->places = 100; });
+  std::string prompts = "\"a0\"";
+  for (int i = 1; i < 300; ++i) prompts += ",\"a" + std::to_string(i) + "\"";
+  for (const char* stream : {"false", "true"}) {
+    const Answer answer = ask(post(
+        "/v1/completions", R"({"model":"m","max_tokens":2,"prompt":[)" + prompts + R"(],"stream":)" + stream + "}"));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    if (*stream == 't') continue;
+    const json::value body = answer.value();
+    ASSERT_EQ(body.at("choices").as_array().size(), 300u);
+    EXPECT_EQ(body.at("choices").at(299).at("text").as_string(), expected_text("a299", 2));
+  }
+  const Answer vectors = ask(post("/v1/embeddings", R"({"model":"m","input":[)" + prompts + "]}"));
+  ASSERT_EQ(vectors.status, 200) << vectors.body;
+  EXPECT_EQ(vectors.value().at("data").as_array().size(), 300u);
+}
+
 TEST_F(ServiceTest, AStreamSurvivesTheDeathOfItsEngine) {
   start();
   replicas(2);
