@@ -142,6 +142,11 @@ def test_completions(served):
     streamed = "".join(chunk.choices[0].text for chunk in
                        create(model=served.model, prompt="One, two, three,", max_tokens=8, temperature=0, stream=True))
     assert streamed == whole.choices[0].text
+    sampled = create(model=served.model, prompt="Once upon", max_tokens=12, temperature=1.5, seed=3, logprobs=1).choices[0]
+    for token, logprob, best, offset in zip(sampled.logprobs.tokens, sampled.logprobs.token_logprobs, sampled.logprobs.top_logprobs,
+                                            sampled.logprobs.text_offset):
+        assert best[token] == logprob and len(best) <= 2
+        assert "\ufffd" in token or sampled.text[offset:].startswith(token)
     echoed = create(model=served.model, prompt=["One, two, three,", "A, b,"], max_tokens=8, temperature=0, echo=True)
     assert echoed.choices[0].text == "One, two, three," + whole.choices[0].text
     assert echoed.choices[1].text.startswith("A, b,")

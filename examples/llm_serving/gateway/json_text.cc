@@ -1,5 +1,6 @@
 #include "examples/llm_serving/gateway/json_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -74,6 +75,11 @@ double shortest(float value) {
   double exact = 0;
   std::from_chars(digits, end, exact);
   return std::isfinite(value) ? exact : static_cast<double>(value);
+}
+
+size_t characters(std::string_view bytes) {
+  return static_cast<size_t>(std::count_if(
+      bytes.begin(), bytes.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 std::string valid_utf8(std::string_view bytes) {

@@ -16,4 +16,7 @@ double shortest(float value);
 // What is no UTF-8 becomes U+FFFD, one for each wrong byte.
 std::string valid_utf8(std::string_view bytes);
 
+// How many begin here: a character that is cut into pieces counts with its first one.
+size_t characters(std::string_view bytes);
+
 }  // namespace serving::gateway

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "examples/llm_serving/gateway/json_text.h"
+
 namespace serving::gateway {
 namespace {
 
@@ -143,7 +145,7 @@ void Production::tell(Part& part, int32_t index, const OutputReader::News& news,
     if (!news.text.empty() || !details.empty())
       out += sse(answers_.text(index, news.text, details.empty() ? nullptr : &details, part.offset));
     for (const ToolCallDelta& delta : news.tool_calls) out += sse(answers_.tool_call(index, delta));
-    for (const TokenDetail& detail : details) part.offset += detail.chosen.token.size();
+    for (const TokenDetail& detail : details) part.offset += characters(detail.chosen.token);
     return;
   }
   part.choice.text += news.text;

@@ -30,7 +30,7 @@ class Production {
     std::shared_ptr<Flight> flight;  // null until then
     std::unique_ptr<OutputReader> reader;
     Choice choice;
-    size_t offset = 0;  // bytes of text told
+    size_t offset = 0;  // characters of text told
     bool called_tools = false;
     bool done = false;
   };

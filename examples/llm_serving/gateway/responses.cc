@@ -42,9 +42,11 @@ json::object completion_logprobs(const std::vector<TokenDetail>& details, size_t
     logprobs.push_back(shortest(detail.chosen.logprob));
     json::object top;
     for (const Candidate& candidate : detail.top) top[valid_utf8(candidate.token)] = shortest(candidate.logprob);
+    // The chosen one is among them, though it may be none of the best.
+    top.emplace(valid_utf8(detail.chosen.token), shortest(detail.chosen.logprob));
     tops.push_back(std::move(top));
     offsets.push_back(static_cast<int64_t>(offset));
-    offset += detail.chosen.token.size();
+    offset += characters(detail.chosen.token);
   }
   return {{"tokens", std::move(tokens)},
           {"token_logprobs", std::move(logprobs)},

@@ -62,7 +62,7 @@ class Answers {
 
   // Chunks of a stream.
   std::string first(int32_t index) const;  // of a chat: the role
-  // `offset`: bytes of text before this piece (text_offset of completions).
+  // `offset`: characters of text before this piece (text_offset of completions).
   std::string text(int32_t index, std::string_view piece, const std::vector<TokenDetail>* details,
                    size_t offset = 0) const;
   std::string reasoning(int32_t index, std::string_view piece) const;

@@ -59,6 +59,17 @@ TEST(CompletionLogprobs, TellOffsetsInTheText) {
   EXPECT_EQ(json::serialize(logprobs.at("tokens")), R"(["ab","d"])");
   EXPECT_EQ(json::serialize(logprobs.at("text_offset")), "[10,12]");
   EXPECT_EQ(logprobs.at("top_logprobs").at(0).at("c").as_double(), -2);
+  // The chosen token is among the alternatives, and offsets count characters, as Python's strings do.
+  EXPECT_EQ(json::serialize(logprobs.at("top_logprobs").at(1)), R"({"d":-3E0})");
+  const std::vector<TokenDetail> smile = {{.chosen = {"\u00e9\xf0\x9f", -1}, .top = {}},
+                                          {.chosen = {"\x98\x80", -1}, .top = {}},
+                                          {.chosen = {"a", -1}, .top = {}}};
+  EXPECT_EQ(json::serialize(json::parse(kCompletion.text(0, "\u00e9\U0001f600a", &smile))
+                                .at("choices")
+                                .at(0)
+                                .at("logprobs")
+                                .at("text_offset")),
+            "[0,2,2]");
   EXPECT_EQ(chunk.at("object").get_string(), "text_completion");
   EXPECT_EQ(chunk.at("choices").at(0).at("text").get_string(), "abd");
 }
