@@ -82,6 +82,7 @@ struct Event {
   std::vector<TokenLogprob> top;
   Finish finish = Finish::kNone;
   int32_t cached_tokens = 0;  // of the prompt: found in the KV cache (told with position 0)
+  double queued_s = 0;        // before its first step, in this engine
   std::string error;          // with kError: a sentence for the client
   std::vector<float> embedding;
 };

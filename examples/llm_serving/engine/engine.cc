@@ -76,7 +76,7 @@ Admission Engine::submit(uint64_t gateway, Request request) {
   Admission admission = batcher_.admit(std::move(work), !grammar);
   if (admission.verdict == Admission::Verdict::kFull) admission.retry_after_s = retry_after();
   if (admission.verdict != Admission::Verdict::kTaken) return admission;
-  entries_[key] = {gateway, name.second, std::move(live), Clock::now(), replayed, -1};
+  entries_[key] = {gateway, name.second, std::move(live), Clock::now(), replayed, -1, {}};
   keys_.emplace(name, key);
   if (grammar) {
     unread_.push_back({key, std::move(request)});
@@ -190,6 +190,7 @@ void Engine::note_starts(const Plan& plan) {
     Entry& entry = entries_.at(start.key);
     if (entry.cached_tokens >= 0) continue;  // it gave way to others, and starts again
     entry.cached_tokens = start.cached_tokens;
+    entry.queued = Clock::now() - entry.began;
     counters_.prompt_tokens += static_cast<uint64_t>(start.prompt_tokens);
     counters_.cached_tokens += static_cast<uint64_t>(start.cached_tokens);
   }
@@ -240,6 +241,7 @@ void Engine::commit(std::vector<Outcome>& outcomes) {
 void Engine::tell(uint64_t key, Event event) {
   Entry& entry = entries_.at(key);
   event.cached_tokens = std::max(0, entry.cached_tokens);
+  event.queued_s = std::chrono::duration<double>(entry.queued).count();
   entry.position += event.token >= 0;
   const bool last = event.finish != Finish::kNone;
   steps_[entry.gateway].events.push_back(std::move(event));

@@ -66,6 +66,7 @@ class Engine {
     Clock::time_point began;
     int32_t position = 0;        // tokens that were told
     int32_t cached_tokens = -1;  // -1: it has not started
+    Clock::duration queued{};    // until it started
   };
   struct Outcome {
     uint64_t key = 0;

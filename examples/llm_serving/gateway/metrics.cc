@@ -71,11 +71,17 @@ void ModelMetrics::ended(const RequestRecord& record) {
   whole_.observe(record.whole);
   prompt_.observe(static_cast<double>(record.prompt_tokens));
   output_.observe(static_cast<double>(record.output_tokens));
+  longest_output_.observe(static_cast<double>(record.longest_output));
   if (record.max_tokens > 0) most_tokens_.observe(static_cast<double>(record.max_tokens));
   choices_.observe(record.n);
   if (record.to_first_token < 0) return;
   first_token_.observe(record.to_first_token);
   decode_.observe(record.whole - record.to_first_token);
+  if (record.queued >= 0) {
+    queue_.observe(record.queued);
+    prefill_.observe(record.to_first_token - record.queued);
+    inference_.observe(record.whole - record.queued);
+  }
   if (record.output_tokens > 1)
     per_token_.observe((record.whole - record.to_first_token) / static_cast<double>(record.output_tokens - 1));
 }
@@ -92,9 +98,13 @@ void ModelMetrics::append(MetricsText& out, const Router& router) const {
   histogram("vllm:inter_token_latency_seconds", "Between two tokens of a request.", token_gaps_);
   histogram("vllm:request_time_per_output_token_seconds", "Mean time per token after the first.", per_token_);
   histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", whole_);
+  histogram("vllm:request_queue_time_seconds", "In an engine's queue.", queue_);
+  histogram("vllm:request_prefill_time_seconds", "From the queue's end to the first token.", prefill_);
+  histogram("vllm:request_inference_time_seconds", "From the queue's end to the end.", inference_);
   histogram("vllm:request_decode_time_seconds", "From the first token to the end.", decode_);
   histogram("vllm:request_prompt_tokens", "Tokens of the prompt.", prompt_);
   histogram("vllm:request_generation_tokens", "Tokens of the output.", output_);
+  histogram("vllm:request_max_num_generation_tokens", "Tokens of the longest of its choices.", longest_output_);
   histogram("vllm:request_params_max_tokens", "The max_tokens asked for.", most_tokens_);
   histogram("vllm:request_params_n", "The n asked for.", choices_);
   histogram("rayo:gateway_time_seconds",

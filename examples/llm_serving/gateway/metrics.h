@@ -46,8 +46,10 @@ struct RequestRecord {
   std::string finish_reason;  // stop, length, tool_calls, abort, error
   int64_t prompt_tokens = 0;
   int64_t output_tokens = 0;
+  int64_t longest_output = 0;  // of its choices
   int64_t max_tokens = 0;
   int32_t n = 1;
+  double queued = -1;
   double to_first_token = -1;
   double whole = 0;
 };
@@ -72,8 +74,9 @@ class ModelMetrics {
   std::string model_;
   static const std::vector<double> kFirstToken, kGap, kWhole, kTokens, kChoices, kOwnTime;
   Histogram first_token_{kFirstToken}, token_gaps_{kGap}, per_token_{kGap}, whole_{kWhole}, decode_{kWhole};
+  Histogram queue_{kWhole}, prefill_{kWhole}, inference_{kWhole};
   Histogram own_time_{kOwnTime};
-  Histogram prompt_{kTokens}, output_{kTokens}, most_tokens_{kTokens}, choices_{kChoices};
+  Histogram prompt_{kTokens}, output_{kTokens}, longest_output_{kTokens}, most_tokens_{kTokens}, choices_{kChoices};
   std::map<std::string, uint64_t> finished_;
   std::map<int, uint64_t> refusals_;
 };

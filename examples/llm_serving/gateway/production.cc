@@ -118,7 +118,11 @@ void Production::consume(Part& part, int32_t index, const Event& event, std::str
   const bool last = event.finish != Finish::kNone;
   if (event.token >= 0) {
     if (usage_.completion_tokens++ == 0) first_token_ = now();
-    if (event.position == 0 && index == 0) usage_.cached_tokens = event.cached_tokens;
+    ++part.tokens;
+    if (event.position == 0 && index == 0) {
+      usage_.cached_tokens = event.cached_tokens;
+      queued_s_ = event.queued_s;
+    }
   }
   std::vector<TokenDetail> details;
   // The token that ends the text is no part of it.
@@ -174,12 +178,16 @@ bool Production::done() const {
 void Production::finish(const char* reason) {
   recorded_ = true;
   const Instant end = now();
+  int64_t longest = 0;
+  for (const Part& part : parts_) longest = std::max(longest, part.tokens);
   model_.dispatcher.metrics().ended(
       {.finish_reason = reason,
        .prompt_tokens = usage_.prompt_tokens,
        .output_tokens = usage_.completion_tokens,
+       .longest_output = longest,
        .max_tokens = generation_.max_tokens.value_or(0),
        .n = generation_.n,
+       .queued = queued_s_,
        .to_first_token = usage_.completion_tokens > 0 ? seconds(first_token_ - start_) : -1,
        .whole = seconds(end - start_)});
 }

@@ -30,7 +30,8 @@ class Production {
     std::shared_ptr<Flight> flight;  // null until then
     std::unique_ptr<OutputReader> reader;
     Choice choice;
-    size_t offset = 0;  // characters of text told
+    size_t offset = 0;   // characters of text told
+    int64_t tokens = 0;  // of output
     bool called_tools = false;
     bool done = false;
   };
@@ -58,7 +59,8 @@ class Production {
   Usage usage_;
   Instant start_;
   Instant first_token_{};
-  Instant arrived_{};  // of the first event that advance() read last
+  double queued_s_ = -1;  // of the first choice
+  Instant arrived_{};     // of the first event that advance() read last
   bool own_time_noted_ = false;
   bool recorded_ = false;
 };

@@ -14,8 +14,13 @@ TEST(Metrics, HaveVllmsNamesBucketsAndLabels) {
   router.add(1, 8, {});
   router.answered(1, {.state = "ready", .kv_tokens = 100, .kv_used_tokens = 25, .running = 3, .output_tokens = 7}, {});
   ModelMetrics metrics("m\"1");
-  metrics.ended(
-      {.finish_reason = "stop", .prompt_tokens = 12, .output_tokens = 3, .to_first_token = 0.03, .whole = 0.43});
+  metrics.ended({.finish_reason = "stop",
+                 .prompt_tokens = 12,
+                 .output_tokens = 3,
+                 .longest_output = 3,
+                 .queued = 0.01,
+                 .to_first_token = 0.03,
+                 .whole = 0.43});
   metrics.token_gap(0.2);
   metrics.refused(429);
   MetricsText out;
@@ -32,6 +37,17 @@ TEST(Metrics, HaveVllmsNamesBucketsAndLabels) {
               HasSubstr("vllm:inter_token_latency_seconds_bucket{model_name=\"m\\\"1\",engine=\"0\",le=\"0.2\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("vllm:request_time_per_output_token_seconds_sum{model_name=\"m\\\"1\",engine=\"0\"} 0.2\n"));
+  // What vLLM's own dashboard asks for besides.
+  EXPECT_THAT(text, HasSubstr("vllm:request_queue_time_seconds_sum{model_name=\"m\\\"1\",engine=\"0\"} 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_prefill_time_seconds_sum{model_name=\"m\\\"1\",engine=\"0\"} 0.0199"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_inference_time_seconds_sum{model_name=\"m\\\"1\",engine=\"0\"} 0.42\n"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_decode_time_seconds_sum{model_name=\"m\\\"1\",engine=\"0\"} 0.4\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("vllm:request_max_num_generation_tokens_bucket{model_name=\"m\\\"1\",engine=\"0\",le=\"2\"} 0\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("vllm:request_max_num_generation_tokens_bucket{model_name=\"m\\\"1\",engine=\"0\",le=\"5\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("vllm:num_requests_running{model_name=\"m\\\"1\",engine=\"1\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"m\\\"1\",engine=\"1\"} 0.25\n"));
   EXPECT_THAT(text, HasSubstr("vllm:generation_tokens_total{model_name=\"m\\\"1\",engine=\"1\"} 7\n"));
