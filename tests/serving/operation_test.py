@@ -198,6 +198,7 @@ def test_bench_prints_vllms_table_of_any_openai_server(served):
     assert lines["Successful requests"] == "6" and lines["Failed requests"] == "0" and lines["Total generated tokens"] == "30"
     assert float(lines["Peak concurrent requests"]) == 2
     assert 0 < float(lines["Median TTFT (ms)"]) < float(lines["Median E2EL (ms)"])
+    flags = ("--url", f"http://localhost:{served.port}/v1/", *flags[2:])
     document = served.home.rayo("serve", "bench", *flags, "--request-rate", "20", "--json", code=0).json()  # open loop
     assert document["completed"] == 6 and document["total_output_tokens"] == 30 and document["request_rate"] == 20
     assert document["median_ttft_ms"] > 0 and document["p99_itl_ms"] > 0

@@ -24,6 +24,10 @@ using boost::system::error_code;
 constexpr std::chrono::seconds kPatience{600};  // for one request
 constexpr uint64_t kMostBody = 1ull << 30;
 
+// Where servers put a piece of output; a model's thoughts are output too.
+const char* const kTexts[] = {"/choices/0/delta/content", "/choices/0/delta/reasoning_content",
+                              "/choices/0/delta/reasoning"};
+
 const char* const kWords[] = {"river",  "stone",  "light", "house",   "garden", "winter", "music",
                               "letter", "window", "bread", "train",   "sea",    "hill",   "market",
                               "friend", "story",  "paper", "morning", "cloud",  "field"};
@@ -50,7 +54,9 @@ class EventReader {
     for (size_t end = 0; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1) {
       std::string_view line(pending_.data() + begin, end - begin);
       if (line.ends_with('\r')) line.remove_suffix(1);
-      if (line.starts_with("data: ")) event(line.substr(6));
+      if (!line.starts_with("data:")) continue;
+      line.remove_prefix(5);
+      event(line.starts_with(' ') ? line.substr(1) : line);
     }
     pending_.erase(0, begin);
   }
@@ -68,10 +74,13 @@ class Load {
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(options_.host, options_.port, error);
     if (error) return "cannot find " + options_.host + ": " + error.message();
-    server_ = *found.begin();
+    // The first that answers: localhost may be ::1 before it is 127.0.0.1.
+    tcp::socket probe(io_);
+    server_ = asio::connect(probe, found, error);
+    if (error) return "cannot reach " + options_.host + ":" + options_.port + ": " + error.message();
     model_ = options_.model;
     if (model_.empty()) {
-      const std::string problem = first_model();
+      const std::string problem = first_model(std::move(probe));
       if (!problem.empty()) return problem;
     }
     samples_.resize(static_cast<size_t>(options_.requests));
@@ -89,11 +98,9 @@ class Load {
   double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
   // What is wrong; empty: model_ is set.
-  std::string first_model() {
+  std::string first_model(tcp::socket connected) {
     error_code error;
-    beast::tcp_stream stream(io_);
-    stream.connect(server_, error);
-    if (error) return "cannot reach " + options_.host + ":" + options_.port + ": " + error.message();
+    beast::tcp_stream stream(std::move(connected));
     http::write(stream, request_of(options_, http::verb::get, "/v1/models", ""), error);
     beast::flat_buffer buffer;
     http::response<http::string_body> response;
@@ -219,15 +226,19 @@ class Load {
       sample.error = json::serialize(*message);
       return;
     }
-    if (const json::value* content = event.find_pointer("/choices/0/delta/content", error);
-        content != nullptr && content->is_string() && !content->as_string().empty()) {
+    for (const char* place : kTexts) {
+      const json::value* output = event.find_pointer(place, error);
+      if (output == nullptr || !output->is_string() || output->get_string().empty()) continue;
       sample.pieces.push_back(now());
       if (sample.first_text < 0) sample.first_text = sample.pieces.back();
+      break;
     }
-    if (const json::value* usage = event.find_pointer("/usage", error); usage != nullptr && usage->is_object()) {
-      sample.input_tokens = usage->at("prompt_tokens").to_number<int64_t>();
-      sample.output_tokens = usage->at("completion_tokens").to_number<int64_t>();
-    }
+    count(event.find_pointer("/usage/prompt_tokens", error), sample.input_tokens);
+    count(event.find_pointer("/usage/completion_tokens", error), sample.output_tokens);
+  }
+
+  static void count(const json::value* number, int64_t& tokens) {
+    if (number != nullptr && number->is_int64()) tokens = number->get_int64();
   }
 
   const LoadOptions& options_;

@@ -1,11 +1,99 @@
 // What a user loses if these fail: figures that cannot be compared with those that vLLM's tool prints.
+#include <boost/asio.hpp>
 #include <gtest/gtest.h>
+#include <memory>
+#include <thread>
 
 #include "examples/llm_serving/load/load_options.h"
 #include "examples/llm_serving/load/load_report.h"
+#include "examples/llm_serving/load/load_run.h"
 
 namespace serving::load {
 namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// Answers each request for a chat with the same bytes, on 127.0.0.1 alone.
+class CannedServer {
+ public:
+  explicit CannedServer(std::string events)
+      : answer_("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + std::move(events)),
+        acceptor_(io_, {asio::ip::address_v4::loopback(), 0}) {
+    accept();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  ~CannedServer() {
+    io_.stop();
+    thread_.join();
+  }
+  std::string port() const { return std::to_string(acceptor_.local_endpoint().port()); }
+
+ private:
+  struct Visit {
+    explicit Visit(tcp::socket connected) : socket(std::move(connected)) {}
+    tcp::socket socket;
+    std::string request;
+  };
+  void accept() {
+    acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+      if (error) return;
+      auto visit = std::make_shared<Visit>(std::move(socket));
+      asio::async_read_until(visit->socket, asio::dynamic_buffer(visit->request), "\"include_usage\":true}}",
+                             [this, visit](const boost::system::error_code& end, size_t) {
+                               if (!end) asio::write(visit->socket, asio::buffer(answer_));
+                             });
+      accept();
+    });
+  }
+
+  const std::string answer_;
+  asio::io_context io_;
+  tcp::acceptor acceptor_;
+  std::thread thread_;
+};
+
+LoadResult loaded(const CannedServer& server) {
+  LoadOptions options;
+  options.host = "localhost";  // which may be ::1 first, where nobody listens
+  options.port = server.port();
+  options.model = "m";
+  options.requests = 2;
+  const auto result = run_load(options);
+  if (const auto* problem = std::get_if<std::string>(&result)) {
+    ADD_FAILURE() << *problem;
+    return {};
+  }
+  return std::get<LoadResult>(result);
+}
+
+TEST(LoadRun, ReadsTheStreamsOfOtherServers) {
+  // No space after "data:", thoughts under either name, a last event with no choices, and half of the counts.
+  const CannedServer server(
+      "data:{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null}}]}\r\n\r\n"
+      "data:{\"choices\":[{\"delta\":{\"reasoning_content\":\"Hm\"}}],\"usage\":null}\n\n"
+      ": ping\n\n"
+      "data: {\"choices\":[{\"delta\":{\"reasoning\":\"m\"}}]}\n\n"
+      "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n"
+      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7}}\n\n"
+      "data: [DONE]\n\n");
+  const LoadResult result = loaded(server);
+  ASSERT_EQ(result.samples.size(), 2u);
+  for (const Sample& sample : result.samples) {
+    EXPECT_EQ(sample.error, "");
+    EXPECT_GE(sample.first_text, 0);
+    EXPECT_EQ(sample.pieces.size(), 3u);
+    EXPECT_EQ(sample.input_tokens, 7);
+    EXPECT_EQ(sample.output_tokens, 3);  // its pieces, where nobody counts
+  }
+}
+
+TEST(LoadRun, AnErrorInTheMiddleIsTold) {
+  const CannedServer server(
+      "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n"
+      "data: {\"error\":{\"message\":\"worker lost\",\"code\":500}}\n\n");
+  for (const Sample& sample : loaded(server).samples) EXPECT_EQ(sample.error, "\"worker lost\"");
+}
 
 TEST(LoadReport, PercentilesAreNumpys) {
   EXPECT_EQ(percentile({}, 50), 0);
