@@ -1,5 +1,6 @@
 #include "examples/llm_serving/gateway/service.h"
 
+#include <charconv>
 #include <ctime>
 
 #include "examples/llm_serving/gateway/json_text.h"
@@ -30,6 +31,22 @@ void answer(Exchange& exchange, const ApiError& error) {
   if (error.retry_after_s) exchange.add_header("Retry-After", std::to_string(*error.retry_after_s));
   if (error.status == 401) exchange.add_header("WWW-Authenticate", "Bearer");
   exchange.respond(error.status, kJson, error.body());
+}
+
+// Clients write a model's name as one segment of a path: org%2Fmodel.
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -137,7 +154,7 @@ void Service::route(Exchange& exchange) {
   }
   constexpr std::string_view kOneModel = "/v1/models/";
   if (method == http::verb::get && path.starts_with(kOneModel))
-    return one_model(exchange, path.substr(kOneModel.size()));
+    return one_model(exchange, percent_decoded(path.substr(kOneModel.size())));
   const std::string asked = std::string(exchange.request().method_string()) + " " + std::string(path.substr(0, 200));
   ApiError error = bad_request("Unknown request URL: " + asked + ".", "", "unknown_url");
   error.status = 404;
@@ -180,8 +197,8 @@ void Service::list_models(Exchange& exchange) {
   exchange.respond(200, kJson, to_json(json::object{{"object", "list"}, {"data", std::move(data)}}));
 }
 
-void Service::one_model(Exchange& exchange, std::string_view name) {
-  exchange.respond(200, kJson, to_json(describe(*model(std::string(name)))));
+void Service::one_model(Exchange& exchange, const std::string& name) {
+  exchange.respond(200, kJson, to_json(describe(*model(name))));
 }
 
 void Service::metrics(Exchange& exchange) {

@@ -62,7 +62,7 @@ class Service : public HttpHandler {
   void health(Exchange& exchange);
   void readiness(Exchange& exchange);
   void list_models(Exchange& exchange);
-  void one_model(Exchange& exchange, std::string_view name);
+  void one_model(Exchange& exchange, const std::string& name);
   void metrics(Exchange& exchange);
   void chat(Exchange& exchange);
   void completion(Exchange& exchange);

@@ -380,6 +380,17 @@ TEST_F(ServiceTest, TellsWhatItTookItself) {
   EXPECT_GE(metric(text, "vllm:e2e_request_latency_seconds_sum"), 4 * 10 * 0.02);
 }
 
+TEST_F(ServiceTest, AModelIsFoundByANameThatAPathCannotHold) {
+  start();
+  replicas(1);
+  const auto other =
+      on_io([this] { return service_->add_model("org/m 2", std::make_shared<ByteLanguage>(), *engines_); });
+  for (const char* name : {"org%2Fm%202", "org%2fm%202", "org/m%202"})
+    EXPECT_EQ(ask(get(std::string("/v1/models/") + name)).value().at("id").as_string(), "org/m 2") << name;
+  for (const char* name : {"org%2", "%", "%zz", "%2F%"})
+    EXPECT_EQ(ask(get(std::string("/v1/models/") + name)).status, 404) << name;
+}
+
 TEST_F(ServiceTest, KeysAreAsked) {
   start({.loopback = false, .api_keys = {"secret", "other"}});
   replicas(1);
