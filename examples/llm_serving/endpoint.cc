@@ -133,7 +133,7 @@ Result<Endpoint::Prepared> Endpoint::prepare(const ModelSpec& spec) const {
     beside.resources.cpus = 0;
     beside.node = spec.source;
     made.source = rayo::spawn<ModelSource>(beside, spec.paths);
-    Result<std::string> path = fetch_model(spec.path, made.source, [this](double) { return !stopped_; });
+    Result<std::string> path = fetch_model(spec.path, spec.bytes, made.source, [this](double) { return !stopped_; });
     if (!path) return path.problem();
     made.path = *path;
     Result<ModelFile> file = check_model_file(made.path);
@@ -164,6 +164,7 @@ void Endpoint::prepared(const std::string& name, Result<Prepared> prepared) {
   const std::string engines = options_.detached ? "engine-" + std::to_string(port()) + "-" + name : "";
   served.deployment = std::make_unique<Deployment>(io_,
                                                    EngineOptions{.model_path = spec.path,
+                                                                 .model_bytes = spec.bytes,
                                                                  .max_context = spec.max_context,
                                                                  .parallel = spec.parallel,
                                                                  .threads = spec.threads,

@@ -19,6 +19,7 @@ struct ModelSpec {
   std::string name = {};                // what clients call it
   std::string path = {};                // on the node `source`
   std::vector<std::string> paths = {};  // of all its parts
+  uint64_t bytes = 0;                   // of all of them
   rayo::NodeId source = {};             // of the command: hands the files to nodes that lack them
   int32_t replicas = 0;                 // 0: one for each node whose free memory holds it
   int32_t max_context = 0;

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -124,9 +123,8 @@ void EngineActor::watch(const WatchdogLimits& limits) {
 
 // Where the file is on this machine.
 Result<std::string> EngineActor::fetch() {
-  std::error_code error;
-  fetching_ = !std::filesystem::exists(options_.model_path, error);
-  Result<std::string> path = fetch_model(options_.model_path, source_, [this](double there) {
+  fetching_ = !is_whole(options_.model_path, options_.model_bytes);
+  Result<std::string> path = fetch_model(options_.model_path, options_.model_bytes, source_, [this](double there) {
     progress_ = there;
     return !stopping_;
   });

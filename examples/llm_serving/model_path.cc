@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFirstPart = "-00001-of-";
+
 std::vector<std::string> models_under(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -50,13 +52,16 @@ Result<std::string> find_model(const std::string& model) {
   for (const fs::path& candidate : {fs::path(model), folder / model, folder / (model + ".gguf")}) {
     if (fs::is_regular_file(candidate, error)) return fs::absolute(candidate, error).lexically_normal().string();
   }
+  for (const std::string& part : models_under(folder)) {  // a model of parts by its name, as clients see it
+    if (part.find(kFirstPart) != std::string::npos && model_name_of(part) == model) return part;
+  }
   return Problem{"there is no file " + model + ", and none of that name in " + folder.string(),
                  "a path to a .gguf file, a name in " + folder.string() + ", or pip:NAME"};
 }
 
 std::string model_name_of(const std::string& path) {
   std::string name = fs::path(path).stem().string();
-  const size_t part = name.rfind("-00001-of-");
+  const size_t part = name.rfind(kFirstPart);
   return part == std::string::npos ? name : name.substr(0, part);
 }
 

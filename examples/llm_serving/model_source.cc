@@ -1,7 +1,6 @@
 #include "examples/llm_serving/model_source.h"
 
-#include <filesystem>
-
+#include "examples/llm_serving/engine/model_file.h"
 #include "examples/llm_serving/model_path.h"
 
 namespace serving {
@@ -11,10 +10,9 @@ constexpr std::chrono::seconds kChunkPatience{60};
 
 }  // namespace
 
-Result<std::string> fetch_model(const std::string& path, const rayo::ActorHandle<ModelSource>& source,
+Result<std::string> fetch_model(const std::string& path, uint64_t bytes, const rayo::ActorHandle<ModelSource>& source,
                                 const CopyProgress& progress) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) return path;
+  if (is_whole(path, bytes)) return path;
   std::vector<ModelPart> parts;
   try {
     parts = source.call<&ModelSource::parts>().get();

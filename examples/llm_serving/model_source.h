@@ -41,8 +41,9 @@ struct ModelSource {
   }
 };
 
-// Where the file is on this machine: at `path`, else in its models/, where it is brought from `source`.
-Result<std::string> fetch_model(const std::string& path, const rayo::ActorHandle<ModelSource>& source,
+// Where the file is on this machine: at `path`, if it is whole there and has as many bytes as the source's (another file may have
+// that name here), else in its models/, where it is brought from `source`.
+Result<std::string> fetch_model(const std::string& path, uint64_t bytes, const rayo::ActorHandle<ModelSource>& source,
                                 const CopyProgress& progress);
 
 }  // namespace serving

@@ -124,6 +124,7 @@ struct EngineStatus {
 
 struct EngineOptions {
   std::string model_path;      // GGUF; with -00001-of-N parts, the first
+  uint64_t model_bytes = 0;    // of all of its parts: an actor takes no other file of that name
   int32_t max_context = 0;     // tokens of one request; 0: what the model was trained for
   int32_t parallel = 8;        // requests that decode together
   int32_t kv_tokens = 0;       // 0: max_context, or 1,024 for each of `parallel`, within the memory that is free

@@ -168,6 +168,7 @@ Result<ModelSpec> look_at(const ServeOptions& options) {
   ModelSpec spec = {.name = options.name.empty() ? model_name_of(*path) : options.name,
                     .path = *path,
                     .paths = file->paths,
+                    .bytes = file->size_bytes,
                     .source = rayo::context().node,
                     .replicas = options.replicas.value_or(0),
                     .max_context = options.max_context,

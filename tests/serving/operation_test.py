@@ -1,19 +1,16 @@
 """Starting, watching, scaling and stopping. What a user loses if these fail: control over what runs."""
-import filecmp
 import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
 
-from conftest import MODEL, ROOT, Service, cluster, cluster_of, service
+from conftest import MODEL, ROOT, Service, cluster_of, service
 
 
 def test_status_scale_and_stop_lose_no_request():
@@ -131,26 +128,6 @@ def test_a_model_larger_than_every_nodes_memory_is_refused_with_figures():
         assert re.search(r"needs [\d.]+ [MG]iB \(weights [\d.]+ MiB", what) and "64.0 MiB" in what, what
         assert "smaller" in next_step
         assert home.status()["actors"]["alive"] == 0, "something was started"
-
-
-@pytest.mark.skipif(not cluster.can_make_namespaces(), reason="needs the right to make mount namespaces")
-def test_a_node_without_the_file_gets_it_from_the_commands_node(tmp_path):
-    model = tmp_path / "away" / "tiny.gguf"
-    model.parent.mkdir()
-    shutil.copy(MODEL, model)
-    with cluster_of(0) as home:
-        # A node that sees an empty folder where the command's node has the file.
-        start = [str(home.program), "start", "--address", home.head["address"], "--node-port", "0", "--num-cpus", "2", "--json"]
-        subprocess.run(["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {model.parent} && exec "$@"', "sh", *start],
-                       env=home.env, check=True, stdout=subprocess.DEVNULL)
-        one = Service(home, "--replicas", "1", model=model, name="tiny")
-        home.wait_for(lambda: one.replicas_ready() == 1, "the node has file and engine", timeout=60)
-        answer = one.client.chat.completions.create(model="tiny", max_tokens=3, messages=[{"role": "user", "content": "Hello"}])
-        assert answer.usage.completion_tokens
-        one.stop()
-        copied = home.root / "home" / "models" / "tiny.gguf"
-        assert filecmp.cmp(copied, MODEL, shallow=False) and copied.with_name("tiny.gguf.sha256").exists()
-        shutil.rmtree(copied.parent)
 
 
 @pytest.mark.parametrize("flags", [(), ("--detach",)])

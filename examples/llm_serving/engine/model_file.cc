@@ -171,6 +171,17 @@ Result<ModelFile> check_model_file(const std::string& path) {
   return file;
 }
 
+bool is_whole(const std::string& path, uint64_t bytes) {
+  const PartName parts = part_name(path).value_or(PartName{});
+  uint64_t there = 0;
+  for (int part = 1; part <= parts.parts; ++part) {
+    const Result<uint64_t> size = file_size(parts.parts == 1 ? path : parts.path(part));
+    if (!size) return false;
+    there += *size;
+  }
+  return there == bytes;
+}
+
 Result<uint64_t> check_memory(const ModelFile& file, int32_t kv_tokens, uint64_t free_bytes) {
   const uint64_t cache = file.kv_bytes_per_token * static_cast<uint64_t>(kv_tokens);
   const uint64_t needed = file.size_bytes + cache;

@@ -22,6 +22,9 @@ struct ModelFile {
 // Missing, not a GGUF file, cut off, or a part of several missing. `path`: with -00001-of-N parts, the first.
 Result<ModelFile> check_model_file(const std::string& path);
 
+// Whether all parts are there and have so many bytes together. What they hold is not looked at.
+bool is_whole(const std::string& path, uint64_t bytes);
+
 // Whether weights and a KV cache of `kv_tokens` have room in `free_bytes`; the refusal names all figures.
 // Weights are mapped from the page cache, which the system counts as available.
 Result<uint64_t> check_memory(const ModelFile& file, int32_t kv_tokens, uint64_t free_bytes);

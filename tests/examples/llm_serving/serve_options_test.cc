@@ -79,6 +79,9 @@ TEST(ModelPath, FindsFilesAndNamesInModels) {
   EXPECT_EQ(*find_model("tiny"), (home / "models" / "tiny.gguf").string());
   EXPECT_EQ(*find_model("tiny.gguf"), (home / "models" / "tiny.gguf").string());
   EXPECT_EQ(*find_model((home / "models" / "tiny.gguf").string()), (home / "models" / "tiny.gguf").string());
+  for (const char* part : {"big-00002-of-00002.gguf", "big-00001-of-00002.gguf"})
+    std::ofstream(home / "models" / part) << "GGUF";
+  EXPECT_EQ(*find_model("big"), (home / "models" / "big-00001-of-00002.gguf").string());
   EXPECT_FALSE(find_model("other"));
   EXPECT_FALSE(find_model("pip:no_such_package_here"));
   std::filesystem::remove_all(home);

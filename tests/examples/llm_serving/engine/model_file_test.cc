@@ -72,6 +72,16 @@ TEST_F(ModelFileTest, AMissingPartIsNamed) {
   expect_problem(check_model_file(folder_ / "m-00003-of-00003.gguf").problem(), "is part 3 of 3");
 }
 
+TEST_F(ModelFileTest, AnotherFileOfTheNameOrHalfOfTheModelIsNotTheModel) {
+  write("m-00001-of-00002.gguf", "GGUF");
+  EXPECT_FALSE(is_whole(folder_ / "m-00001-of-00002.gguf", 4));
+  write("m-00002-of-00002.gguf", "more");
+  EXPECT_TRUE(is_whole(folder_ / "m-00001-of-00002.gguf", 8));
+  EXPECT_FALSE(is_whole(folder_ / "m-00001-of-00002.gguf", 9));
+  EXPECT_TRUE(is_whole(RAYO_TEST_MODEL, fs::file_size(RAYO_TEST_MODEL)));
+  EXPECT_FALSE(is_whole(folder_ / "none.gguf", 0));
+}
+
 TEST_F(ModelFileTest, AModelLargerThanMemoryIsRefusedWithFigures) {
   const Result<ModelFile> file = check_model_file(RAYO_TEST_MODEL);
   ASSERT_TRUE(file.ok());
