@@ -55,7 +55,8 @@ struct Request {
   std::vector<std::string> stop;  // never part of the text
   std::vector<Token> shown;       // special tokens whose text is part of the answer, as marks of tool calls are
   Sampling sampling;
-  bool embedding = false;  // the pooled embedding of the prompt is wanted, and no token
+  bool embedding = false;        // the pooled embedding of the prompt is wanted, and no token
+  bool prompt_logprobs = false;  // with sampling.logprobs: the prompt's tokens have theirs told, too
 };
 
 enum class Finish : uint8_t {
@@ -71,6 +72,12 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
+// How likely a token was that stood there.
+struct Likelihood {
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+
 // One token of one request, or its end.
 struct Event {
   uint64_t request = 0;
@@ -83,7 +90,9 @@ struct Event {
   Finish finish = Finish::kNone;
   int32_t cached_tokens = 0;  // of the prompt: found in the KV cache (told with position 0)
   double queued_s = 0;        // before its first step, in this engine
-  std::string error;          // with kError: a sentence for the client
+  std::vector<Likelihood>
+      prompt;         // of prompt_logprobs: of the prompt's tokens from the second on (told with position 0)
+  std::string error;  // with kError: a sentence for the client
   std::vector<float> embedding;
 };
 

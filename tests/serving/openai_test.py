@@ -147,6 +147,11 @@ def test_completions(served):
                                             sampled.logprobs.text_offset):
         assert best[token] == logprob and len(best) <= 2
         assert "\ufffd" in token or sampled.text[offset:].startswith(token)
+    scored = create(model=served.model, prompt="The cat sat on the mat", max_tokens=1, temperature=0, echo=True, logprobs=3).choices[0]
+    assert scored.logprobs.token_logprobs[0] is None and scored.logprobs.top_logprobs[0] is None
+    assert "".join(scored.logprobs.tokens) == scored.text and all(value <= 0 for value in scored.logprobs.token_logprobs[1:])
+    assert sum(scored.logprobs.token_logprobs[1:-1]) > sum(create(
+        model=served.model, prompt="The mat sat cat the on", max_tokens=1, temperature=0, echo=True, logprobs=0).choices[0].logprobs.token_logprobs[1:-1])
     echoed = create(model=served.model, prompt=["One, two, three,", "A, b,"], max_tokens=8, temperature=0, echo=True)
     assert echoed.choices[0].text == "One, two, three," + whole.choices[0].text
     assert echoed.choices[1].text.startswith("A, b,")

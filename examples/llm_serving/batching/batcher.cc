@@ -137,7 +137,7 @@ bool Batcher::fits(const Work& work, const Prefix& prefix) const {
 }
 
 bool Batcher::worth_waiting(const Work& work, const Prefix& prefix) const {
-  if (!limits_.share_prefixes || work.embedding) return false;
+  if (!limits_.share_prefixes || work.embedding || work.every_output) return false;
   return std::any_of(running_.begin(), running_.end(), [&](const auto& entry) {
     const Work& other = works_.at(entry.second.key);
     if (other.embedding || pending(entry.second) <= 1) return false;
@@ -149,7 +149,7 @@ bool Batcher::worth_waiting(const Work& work, const Prefix& prefix) const {
 // At least the last token is computed anew: its logits are wanted.
 Batcher::Prefix Batcher::longest_prefix(const Work& work) const {
   Prefix best;
-  if (!limits_.share_prefixes || work.embedding) return best;
+  if (!limits_.share_prefixes || work.embedding || work.every_output) return best;
   for (int32_t sequence = 0; sequence < limits_.sequences; ++sequence) {
     const int32_t common = std::min(common_prefix(ledger_.tokens(sequence), work.tokens), size_of(work.tokens) - 1);
     if (common > best.tokens) best = {sequence, common};
@@ -218,9 +218,10 @@ void Batcher::preempt_youngest(Plan& plan) {
 void Batcher::add_piece(const Running& running, int32_t count, Plan& plan) {
   const Work& work = works_.at(running.key);
   const int32_t start = ledger_.length(running.sequence);
-  Piece piece{running.key, running.sequence, start, {}, false};
+  Piece piece{running.key, running.sequence, start, {}};
   piece.tokens.assign(work.tokens.begin() + start, work.tokens.begin() + start + count);
   piece.wants_output = start + count == size_of(work.tokens);
+  piece.every_output = work.every_output && start < work.prompt_tokens;
   ledger_.append(running.sequence, piece.tokens);
   plan.pieces.push_back(std::move(piece));
 }
@@ -253,11 +254,14 @@ void Batcher::add_chunks(bool embedding, Plan& plan) {
   const auto decoding = static_cast<int32_t>(plan.pieces.size());
   int32_t budget = embedding ? limits_.embed_tokens : limits_.chunk_tokens;
   if (exact) budget = std::min(budget, std::max(1, limits_.exact_rows - decoding));
+  int32_t outputs = limits_.embed_tokens;
   for (uint64_t order : orders) {
     if (budget == 0 || !running_.contains(order)) return;
     const Running& running = running_.at(order);
     if (!embedding && is_exact(running) != exact) continue;
-    const int32_t wanted = std::min(budget, pending(running));
+    const bool every_output = works_.at(running.key).every_output;
+    if (every_output && outputs == 0) continue;
+    const int32_t wanted = std::min(every_output ? std::min(budget, outputs) : budget, pending(running));
     if (!make_room(wanted, plan) && ledger_.free() == 0) {
       if (!plan.pieces.empty()) return;  // others advance, and give cells back at their end
       while (running_.contains(order) && !make_room(1, plan)) preempt_youngest(plan);
@@ -266,6 +270,7 @@ void Batcher::add_chunks(bool embedding, Plan& plan) {
     const int32_t count = std::min(wanted, ledger_.free());
     add_piece(running_.at(order), count, plan);
     budget -= count;
+    if (every_output) outputs -= count;
   }
 }
 

@@ -41,7 +41,7 @@ struct BatchLimits {
   // and its tokens so far, do not depend on who else is in the step.
   int32_t exact_rows = 63;
   int32_t exact_context = 512;
-  int32_t embed_tokens = 32;  // of one step for embeddings: each of its tokens is an output
+  int32_t embed_tokens = 32;  // of one step whose tokens are outputs each: for embeddings, and prompts with logprobs
   int32_t queue_limit = 256;
   bool share_prefixes = true;  // false where the model's state cannot be cut (recurrent models)
 };
@@ -53,6 +53,7 @@ struct Work {
   int32_t prompt_tokens = 0;
   int32_t max_output = 0;
   bool embedding = false;
+  bool every_output = false;  // the logits of each token of the prompt are wanted: no prefix is reused
 };
 
 // Of `sequence`: the first `tokens` stay (kCut), or it gets the first `tokens` of `source` (kShare; it was empty).
@@ -71,6 +72,7 @@ struct Piece {
   int32_t start = 0;  // the position of the first
   std::vector<Token> tokens;
   bool wants_output = false;  // the last one's logits are wanted
+  bool every_output = false;  // each one's are
 };
 
 struct Start {

@@ -22,6 +22,7 @@ Work work_of(const Request& request) {
   work.prompt_tokens = static_cast<int32_t>(request.prompt.size());
   work.max_output = request.max_tokens;
   work.embedding = request.embedding;
+  work.every_output = request.prompt_logprobs && request.replayed.empty();
   return work;
 }
 
@@ -207,10 +208,12 @@ std::vector<Engine::Outcome> Engine::results_of(const Plan& plan) {
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     const Piece& piece = plan.pieces[i];
-    if (!piece.wants_output && !plan.embedding) continue;
+    if (!piece.wants_output && !piece.every_output && !plan.embedding) continue;
     const std::shared_ptr<LiveRequest> live = live_of(piece.key);
     if (!live) continue;  // cancelled meanwhile
     if (plan.embedding) live->add_hidden(piece.start, runner_->hidden(i), static_cast<size_t>(runner_->hidden_width()));
+    for (size_t token = 0; piece.every_output && token < piece.tokens.size(); ++token)
+      live->note_prompt(piece.start + static_cast<int32_t>(token), runner_->logits(i, token));
     if (piece.wants_output)
       outcomes.push_back({piece.key, live, plan.embedding ? live->embedding() : live->next(runner_->logits(i))});
   }

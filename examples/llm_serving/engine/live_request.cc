@@ -60,6 +60,7 @@ Event LiveRequest::next(std::span<float> logits) {
   event.token = sampled.token;
   event.logprob = sampled.logprob;
   event.top = std::move(sampled.top);
+  event.prompt = std::exchange(prompt_, {});
   ++position_;
   if (tokenizer_->ends_answer(sampled.token)) {
     event.finish = Finish::kStop;
@@ -81,6 +82,14 @@ Event LiveRequest::failed(Event event, std::string why) {
   event.error = std::move(why);
   event.text = matcher_.finish();
   return event;
+}
+
+// One that gave way to others is computed again: what was noted before stays.
+void LiveRequest::note_prompt(int32_t position, std::span<const float> logits) {
+  const auto next = static_cast<size_t>(position) + 1;
+  if (position_ > 0 || next != prompt_.size() + 1 || next >= request_.prompt.size()) return;
+  Sampled judged = sampler_.likelihood(logits, request_.prompt[next]);
+  prompt_.push_back({judged.logprob, std::move(judged.top)});
 }
 
 void LiveRequest::add_hidden(int32_t start, std::span<const float> states, size_t width) {

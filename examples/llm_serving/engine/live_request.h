@@ -25,6 +25,9 @@ class LiveRequest {
   // The text that was still held back: for an end that no token brought.
   std::string rest() { return matcher_.finish(); }
 
+  // The logits of the prompt's token at `position`, by which the next one of the prompt is judged. Told with the first output.
+  void note_prompt(int32_t position, std::span<const float> logits);
+
   // Hidden states of the prompt's next tokens, one after another (`start`: the first one's place; at 0 it begins
   // anew), and at its end what they come to: their mean, of length 1.
   void add_hidden(int32_t start, std::span<const float> states, size_t width);
@@ -42,6 +45,7 @@ class LiveRequest {
   StopMatcher matcher_;
   int32_t position_ = 0;  // of the next token
   std::vector<double> hidden_;
+  std::vector<Likelihood> prompt_;
 };
 
 }  // namespace serving

@@ -137,7 +137,8 @@ Result<bool> Runner::make_context(const EngineOptions& options) {
   params.n_ctx = static_cast<uint32_t>(limits_.kv_tokens);
   params.n_batch = params.n_ubatch = static_cast<uint32_t>(std::max(batch, kEmbedTokens));
   params.n_seq_max = static_cast<uint32_t>(limits_.sequences);
-  params.n_outputs_max = static_cast<uint32_t>(std::max(limits_.sequences, kEmbedTokens));  // never less than n_seq_max
+  // Each request's next token, and one step's share of a prompt with logprobs; never less than n_seq_max.
+  params.n_outputs_max = static_cast<uint32_t>(std::max(limits_.sequences, limits_.parallel + kEmbedTokens));
   params.n_threads = params.n_threads_batch = threads;
   params.pooling_type = LLAMA_POOLING_TYPE_NONE;
   params.kv_unified = true;
@@ -175,7 +176,7 @@ Runner::Outcome Runner::run(const Plan& plan) {
   for (const Piece& piece : plan.pieces) {
     first_rows_.push_back(batch_->get().n_tokens);
     for (size_t i = 0; i < piece.tokens.size(); ++i) {
-      const bool output = plan.embedding || (piece.wants_output && i + 1 == piece.tokens.size());
+      const bool output = plan.embedding || piece.every_output || (piece.wants_output && i + 1 == piece.tokens.size());
       batch_->add(piece.tokens[i], piece.start + static_cast<int32_t>(i), piece.sequence, output);
     }
     last_rows_.push_back(batch_->get().n_tokens - 1);
@@ -187,6 +188,11 @@ Runner::Outcome Runner::run(const Plan& plan) {
 
 std::span<float> Runner::logits(size_t piece) {
   return {llama_get_logits_ith(context_.get(), last_rows_[piece]), static_cast<size_t>(tokenizer_->size())};
+}
+
+std::span<const float> Runner::logits(size_t piece, size_t token) {
+  return {llama_get_logits_ith(context_.get(), first_rows_[piece] + static_cast<int32_t>(token)),
+          static_cast<size_t>(tokenizer_->size())};
 }
 
 std::span<const float> Runner::hidden(size_t piece) {

@@ -48,6 +48,8 @@ class Runner {
   Outcome run(const Plan& plan);
   // After kDone: of the last token of a piece that wanted an output. May be overwritten.
   std::span<float> logits(size_t piece);
+  // Of a piece whose every token is an output: of its `token`th.
+  std::span<const float> logits(size_t piece, size_t token);
   // After kDone of an embedding plan: the hidden states of a piece's tokens, one after another.
   std::span<const float> hidden(size_t piece);
   int32_t hidden_width() const;

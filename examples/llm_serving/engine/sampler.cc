@@ -91,8 +91,7 @@ Sampled Sampler::sample(std::span<float> logits, int32_t position) {
     apply_grammar(logits);
     sampled.token = choose(logits, position);
   }
-  if (told && sampled.token >= 0) tell_logprobs(own, sampled);
-  return sampled;
+  return told && sampled.token >= 0 ? likelihood(own, sampled.token) : sampled;
 }
 
 void Sampler::accept(Token token) {
@@ -102,18 +101,19 @@ void Sampler::accept(Token token) {
   if (grammar_ && !tokenizer_->ends_answer(token)) llama_sampler_accept(grammar_.get(), token);
 }
 
-void Sampler::tell_logprobs(std::span<const float> logits, Sampled& sampled) const {
+Sampled Sampler::likelihood(std::span<const float> logits, Token token) const {
   const float most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float logit : logits) sum += std::exp(logit - most);
   const float norm = most + static_cast<float>(std::log(sum));
-  sampled.logprob = logits[sampled.token] - norm;
+  Sampled sampled{.token = token, .logprob = logits[token] - norm, .top = {}};
   std::vector<Token> order(logits.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Token>(i);
   const auto count = std::min<size_t>(sampling_.logprobs, order.size());
   std::partial_sort(order.begin(), order.begin() + count, order.end(),
                     [&](Token a, Token b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
   for (size_t i = 0; i < count; ++i) sampled.top.push_back({order[i], logits[order[i]] - norm});
+  return sampled;
 }
 
 void Sampler::apply_bias_and_penalties(std::span<float> logits) const {

@@ -38,6 +38,8 @@ class Sampler {
 
   // Overwrites the logits. `position`: of the token in the output.
   Sampled sample(std::span<float> logits, int32_t position);
+  // How likely `token` is by the model's own distribution, and the alternatives that are told (Sampling::logprobs).
+  Sampled likelihood(std::span<const float> logits, Token token) const;
   // The token became part of the output.
   void accept(Token token);
 
@@ -48,7 +50,6 @@ class Sampler {
   Sampler(Sampling sampling, const Tokenizer& tokenizer) : sampling_(std::move(sampling)), tokenizer_(&tokenizer) {}
 
   Result<bool> make_grammar();
-  void tell_logprobs(std::span<const float> logits, Sampled& sampled) const;
   void apply_bias_and_penalties(std::span<float> logits) const;
   Token choose(std::span<const float> logits, int32_t position);
   Token best(std::span<const float> logits, int32_t position) const;

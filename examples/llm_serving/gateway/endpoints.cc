@@ -110,6 +110,7 @@ void Service::completion(Exchange& exchange) {
   for (const Prompt& prompt : request.prompts) {
     Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt, true));
     one.sampling.grammar = grammar;
+    one.prompt_logprobs = request.echo && one.sampling.logprobs >= 0;
     std::string echo;
     if (request.echo) {
       const auto* text = std::get_if<std::string>(&prompt);

@@ -1,6 +1,7 @@
 #include "examples/llm_serving/gateway/production.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "examples/llm_serving/gateway/json_text.h"
 
@@ -36,6 +37,7 @@ void Production::add(Request request, std::unique_ptr<OutputReader> reader, std:
   part.reader = std::move(reader);
   part.choice.has_details = generation_.sampling.logprobs >= 0;
   part.choice.text = std::move(echo);
+  if (request.prompt_logprobs) part.prompt = request.prompt;
   part.request = std::move(request);
   parts_.push_back(std::move(part));
 }
@@ -125,9 +127,11 @@ void Production::consume(Part& part, int32_t index, const Event& event, std::str
     }
   }
   std::vector<TokenDetail> details;
+  if (event.position == 0) add_prompt_details(part, event, details);
   // The token that ends the text is no part of it.
   const bool end_token = event.finish == Finish::kStop && event.text.empty();
-  if (part.choice.has_details && event.token >= 0 && !end_token) details.push_back(detail_of(event));
+  if (part.choice.has_details && event.token >= 0 && !end_token)
+    details.push_back(detail_of(event.token, event.logprob, event.top));
   OutputReader::News news;
   if (part.reader)
     news = part.reader->read(event.text, last);
@@ -165,9 +169,18 @@ void Production::tell(Part& part, int32_t index, const OutputReader::News& news,
   }
 }
 
-TokenDetail Production::detail_of(const Event& event) const {
-  TokenDetail detail{.chosen = {model_.language->piece(event.token), event.logprob}, .top = {}};
-  for (const TokenLogprob& one : event.top) detail.top.push_back({model_.language->piece(one.token), one.logprob});
+// The first token has none: nothing stands before it.
+void Production::add_prompt_details(const Part& part, const Event& event, std::vector<TokenDetail>& details) const {
+  for (size_t i = 0; i < part.prompt.size() && i <= event.prompt.size(); ++i) {
+    const Likelihood* known = i == 0 ? nullptr : &event.prompt[i - 1];
+    details.push_back(known == nullptr ? detail_of(part.prompt[i], std::numeric_limits<float>::quiet_NaN(), {})
+                                       : detail_of(part.prompt[i], known->logprob, known->top));
+  }
+}
+
+TokenDetail Production::detail_of(Token token, float logprob, const std::vector<TokenLogprob>& top) const {
+  TokenDetail detail{.chosen = {model_.language->piece(token), logprob}, .top = {}};
+  for (const TokenLogprob& one : top) detail.top.push_back({model_.language->piece(one.token), one.logprob});
   return detail;
 }
 

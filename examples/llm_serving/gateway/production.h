@@ -27,6 +27,7 @@ class Production {
  private:
   struct Part {
     Request request;                 // until it begins
+    std::vector<Token> prompt;       // whose logprobs are told, too
     std::shared_ptr<Flight> flight;  // null until then
     std::unique_ptr<OutputReader> reader;
     Choice choice;
@@ -42,7 +43,8 @@ class Production {
   void consume(Part& part, int32_t index, const Event& event, std::string& out);
   void tell(Part& part, int32_t index, const OutputReader::News& news, const std::vector<TokenDetail>& details,
             std::string& out);
-  TokenDetail detail_of(const Event& event) const;
+  TokenDetail detail_of(Token token, float logprob, const std::vector<TokenLogprob>& top) const;
+  void add_prompt_details(const Part& part, const Event& event, std::vector<TokenDetail>& details) const;
   bool done() const;
   void finish(const char* reason);
   void note_own_time();

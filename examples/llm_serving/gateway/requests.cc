@@ -53,9 +53,6 @@ CompletionRequest parse_completion(std::string_view body) {
   request.echo = fields.boolean("echo").value_or(false);
   if (const auto top = fields.integer("logprobs", 0, kMostAlternatives))
     request.generation.sampling.logprobs = static_cast<int32_t>(*top);
-  if (request.echo && request.generation.sampling.logprobs >= 0)
-    throw bad_request("'echo' with 'logprobs' is not supported: the prompt's own are not computed.", "echo",
-                      "unsupported_parameter");
   if (fields.integer("best_of", 1, 128).value_or(request.generation.n) != request.generation.n)
     throw bad_request("'best_of' is not supported.", "best_of", "unsupported_parameter");
   if (!fields.text("suffix").value_or("").empty())

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <boost/beast/core/detail/base64.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "examples/llm_serving/gateway/json_text.h"
@@ -35,16 +36,20 @@ json::object chat_logprobs(const std::vector<TokenDetail>& details) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
+// The chosen one is among them, though it may be none of the best.
+json::object alternatives(const TokenDetail& detail) {
+  json::object top;
+  for (const Candidate& candidate : detail.top) top[valid_utf8(candidate.token)] = shortest(candidate.logprob);
+  top.emplace(valid_utf8(detail.chosen.token), shortest(detail.chosen.logprob));
+  return top;
+}
+
 json::object completion_logprobs(const std::vector<TokenDetail>& details, size_t offset) {
   json::array tokens, logprobs, tops, offsets;
   for (const TokenDetail& detail : details) {
     tokens.push_back(json::string(valid_utf8(detail.chosen.token)));
     logprobs.push_back(shortest(detail.chosen.logprob));
-    json::object top;
-    for (const Candidate& candidate : detail.top) top[valid_utf8(candidate.token)] = shortest(candidate.logprob);
-    // The chosen one is among them, though it may be none of the best.
-    top.emplace(valid_utf8(detail.chosen.token), shortest(detail.chosen.logprob));
-    tops.push_back(std::move(top));
+    tops.push_back(std::isnan(detail.chosen.logprob) ? json::value(nullptr) : json::value(alternatives(detail)));
     offsets.push_back(static_cast<int64_t>(offset));
     offset += characters(detail.chosen.token);
   }

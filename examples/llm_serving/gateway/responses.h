@@ -23,7 +23,7 @@ struct Usage {
 
 struct Candidate {
   std::string token;  // its bytes
-  float logprob = 0;
+  float logprob = 0;  // NaN: nothing stands before it, as before a prompt's first token
 };
 
 struct TokenDetail {

@@ -145,6 +145,34 @@ TEST(Batcher, AShortContextIsComputedInSmallStepsAndTheRestOfALongOneInWholeChun
   EXPECT_EQ(third, (std::vector<bool>{false, false, false, false, false, false}));
 }
 
+TEST(Batcher, APromptWhoseEveryTokenIsAnOutputComesWholeAndInSmallSteps) {
+  BatchLimits limits = small_limits();
+  limits.embed_tokens = 10;
+  Batcher batcher(limits);
+  batcher.admit(work_of(1, tokens_from(0, 25), 1));
+  run_all(batcher);  // now the cache holds this prompt
+  for (uint64_t key = 2; key <= 3; ++key) {
+    Work work = work_of(key, tokens_from(0, 25), 1);
+    work.every_output = true;
+    batcher.admit(work);
+  }
+  std::map<uint64_t, int32_t> told;
+  while (!batcher.idle()) {
+    const Plan plan = batcher.plan();
+    int32_t outputs = 0;
+    for (const Piece& piece : plan.pieces) {
+      EXPECT_TRUE(piece.every_output);
+      EXPECT_EQ(piece.start, told[piece.key]) << "nothing of the prompt is left out";
+      told[piece.key] += static_cast<int32_t>(piece.tokens.size());
+      outputs += static_cast<int32_t>(piece.tokens.size());
+      if (piece.wants_output && batcher.produced(piece.key, 7)) batcher.finish(piece.key);
+    }
+    EXPECT_LE(outputs, 10 + 1);  // one may be a last token, which comes alone
+  }
+  EXPECT_EQ(told[2], 25);
+  EXPECT_EQ(told[3], 25);
+}
+
 TEST(Batcher, ASystemPromptIsComputedOnceForAll) {
   Batcher batcher(small_limits());
   for (uint64_t key = 1; key <= 3; ++key) {
@@ -323,6 +351,7 @@ class Life {
     for (int32_t i = pick(60) + 1; i > 0; --i) work.tokens.push_back(pick(3));
     work.prompt_tokens = static_cast<int32_t>(work.tokens.size());
     work.embedding = pick(8) == 0;
+    work.every_output = !work.embedding && pick(8) == 0;
     work.max_output = 1 + pick(60);
     const std::vector<Token> tokens = work.tokens;
     const bool ready = pick(6) > 0;
@@ -362,12 +391,14 @@ class Life {
     }
     cache_->apply(plan);
     ASSERT_EQ(cache_->used(), batcher_->kv_used());
-    int32_t prompt_tokens = 0;
+    int32_t prompt_tokens = 0, outputs = 0;
     for (const Piece& piece : plan.pieces) {
+      outputs += piece.every_output ? static_cast<int32_t>(piece.tokens.size()) : 1;
       if (piece.tokens.size() > 1) prompt_tokens += static_cast<int32_t>(piece.tokens.size());
       check(piece, plan);
     }
     ASSERT_LE(prompt_tokens, limits_.chunk_tokens + limits_.embed_tokens);
+    if (!plan.embedding) ASSERT_LE(outputs, limits_.parallel + limits_.embed_tokens);
   }
 
   void check(const Piece& piece, const Plan& plan) {

@@ -129,6 +129,29 @@ TEST(Engine, TheSameSeedWritesTheSameAndAnotherSeedDoesNot) {
   EXPECT_NE(shared().run(request).tokens, first.tokens);
 }
 
+TEST(Engine, APromptsTokensAreAsLikelyAsTheyWereWhenTheyWereWritten) {
+  Request request = shared().request("The three laws of thermodynamics are:\n1.", 60);
+  request.sampling.logprobs = 2;
+  const Answer written = shared().run(request);
+  Request judged = shared().request("", 1);
+  judged.prompt = request.prompt;
+  judged.prompt.insert(judged.prompt.end(), written.tokens.begin(), written.tokens.end());
+  judged.sampling.logprobs = 2;
+  judged.prompt_logprobs = true;
+  for (int again = 0; again < 2; ++again) {  // the second time the cache holds all of it
+    judged.id += 1'000'000;
+    const Answer answer = shared().run(judged);
+    ASSERT_EQ(answer.events.size(), 1u);
+    const std::vector<Likelihood>& prompt = answer.events[0].prompt;
+    ASSERT_EQ(prompt.size(), judged.prompt.size() - 1);
+    for (size_t i = 0; i < written.tokens.size(); ++i) {
+      const Likelihood& told = prompt[request.prompt.size() - 1 + i];
+      EXPECT_NEAR(told.logprob, written.events[i].logprob, 0.75) << i;  // docs/decisions/0004
+      ASSERT_EQ(told.top.size(), 2u);
+    }
+  }
+}
+
 TEST(Engine, AStopStringEndsTheAnswerAndIsNotInIt) {
   Request request = shared().request("Count: one, two, three, four,", 40);
   const Answer whole = shared().run(request);

@@ -130,6 +130,8 @@ class FakeEngines : public EngineLink {
       Event event{.request = request.id, .position = position, .token = next_byte(request.prompt, request.replayed)};
       event.text = std::string(1, static_cast<char>(event.token));
       event.logprob = -0.5f;
+      if (position == 0 && request.prompt_logprobs)
+        event.prompt.resize(request.prompt.size() - 1, {-0.25f, {{'x', -2}}});
       request.replayed.push_back(event.token);
       const bool last = position + 1 >= request.max_tokens;
       if (last) event.finish = Finish::kLength;

@@ -204,7 +204,6 @@ TEST(CompletionRequest, RefusesWhatItCannotDo) {
   EXPECT_EQ(code(R"({"model":"m","prompt":[-1]})"), "invalid_value");
   EXPECT_EQ(code(R"({"model":"m","prompt":"a","suffix":"b"})"), "unsupported_parameter");
   EXPECT_EQ(code(R"({"model":"m","prompt":"a","best_of":3})"), "unsupported_parameter");
-  EXPECT_EQ(code(R"({"model":"m","prompt":"a","echo":true,"logprobs":1})"), "unsupported_parameter");
 }
 
 TEST(EmbeddingRequest, KnowsBothFormats) {

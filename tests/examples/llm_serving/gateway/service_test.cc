@@ -205,6 +205,26 @@ TEST_F(ServiceTest, ManyChoicesKeepTheirPlaces) {
   EXPECT_EQ(body.at("choices").at(3).at("text").as_string(), "b" + expected_text("b", 3));
 }
 
+TEST_F(ServiceTest, AnEchoWithLogprobsTellsThePromptsToo) {
+  start();
+  replicas(1);
+  const std::string body = R"({"model":"m","prompt":["abc","d"],"max_tokens":2,"echo":true,"logprobs":1)";
+  const Answer whole = ask(post("/v1/completions", body + "}"));
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const json::value answer = whole.value();
+  const json::value& first = answer.at("choices").at(0);
+  const std::string text(first.at("text").as_string());
+  EXPECT_EQ(text, "abc" + expected_text("abc", 2));
+  const json::value& logprobs = first.at("logprobs");
+  EXPECT_EQ(json::serialize(logprobs.at("token_logprobs")), "[null,-2.5E-1,-2.5E-1,-5E-1,-5E-1]");
+  EXPECT_EQ(json::serialize(logprobs.at("text_offset")), "[0,1,2,3,4]");
+  EXPECT_TRUE(logprobs.at("top_logprobs").at(0).is_null());
+  EXPECT_EQ(json::serialize(logprobs.at("top_logprobs").at(1)), R"({"x":-2E0,"b":-2.5E-1})");
+  EXPECT_EQ(answer.at("choices").at(1).at("logprobs").at("tokens").as_array().size(), 3u);
+  const Answer stream = ask(post("/v1/completions", body + R"(,"stream":true})"));
+  EXPECT_THAT(stream.body, HasSubstr(R"("tokens":["a","b","c",)"));
+}
+
 TEST_F(ServiceTest, ALongListIsAnsweredThoughItWouldFillEveryQueue) {
   start({}, {}, 16384, milliseconds(0));
   replicas(1);
