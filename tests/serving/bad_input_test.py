@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -88,6 +89,15 @@ def test_a_bad_body_is_refused_at_once(served, name):
     if parameter:
         assert (error["param"] or "").startswith(parameter), error
     assert ask(served, chat()) == (200, None), "the service answers others as before"
+
+
+def test_grammars_that_explode_keep_nobody_else_waiting(served):
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(ask, served, chat(grammar=f"{EXPLODES} # {i}")) for i in range(6)]
+        served.home.wait_for(lambda: any(one.done() for one in asked), "the first is refused, after a second")
+        assert ask(served, chat()) == (200, None)
+        assert sum(not one.done() for one in asked) >= 3, "it waited behind them"
+        assert {one.result()[0] for one in asked} == {400}
 
 
 @pytest.mark.parametrize("path, fields", [

@@ -73,13 +73,17 @@ std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, co
   return tokens;
 }
 
+boost::asio::thread_pool& Service::pool_for(const Generation& generation, bool tools) {
+  return tools || generation.format.kind != OutputFormat::Kind::kText ? grammars_ : workbench_;
+}
+
 void Service::chat(Exchange& exchange) {
   const ChatRequest request = parse_chat(exchange.request().body());
   const std::shared_ptr<Model> named = this->model(request.generation.model);
   Model& model = *named;
   RenderedChat rendered;
   std::vector<Token> prompt;
-  exchange.run_on(workbench_, [&] {
+  exchange.run_on(pool_for(request.generation, !request.tools.empty()), [&] {
     rendered = model.language->render(request);
     prompt = model.language->tokenize(rendered.prompt, true, true);
   });
@@ -105,7 +109,8 @@ void Service::completion(Exchange& exchange) {
   const std::shared_ptr<Model> named = this->model(request.generation.model);
   Model& model = *named;
   std::string grammar;
-  exchange.run_on(workbench_, [&] { grammar = model.language->grammar(request.generation.format); });
+  exchange.run_on(pool_for(request.generation, false),
+                  [&] { grammar = model.language->grammar(request.generation.format); });
   std::vector<std::pair<Request, std::string>> choices;
   for (const Prompt& prompt : request.prompts) {
     Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt, true));
@@ -168,7 +173,8 @@ void Service::tokenize(Exchange& exchange) {
   const std::shared_ptr<Model> named = model_or_only(request.model);
   const Model& model = *named;
   std::vector<Token> tokens;
-  exchange.run_on(workbench_, [&] {
+  const bool tools = request.chat && !request.chat->tools.empty();
+  exchange.run_on(request.chat ? pool_for(request.chat->generation, tools) : workbench_, [&] {
     tokens = request.chat ? model.language->tokenize(model.language->render(*request.chat).prompt, true, true)
                           : model.language->tokenize(request.text, request.add_special, false);
   });

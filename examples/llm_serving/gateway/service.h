@@ -4,7 +4,8 @@
 //   std::shared_ptr<Model> model = service.add_model("smollm2", language, link);
 //   HttpServer server(io, service, {.port = 8000});
 //
-// One owner: the io thread. Templates and tokens are computed on one thread of its own.
+// One owner: the io thread. Templates and tokens are computed on a thread of its own, and those with grammars, which may take a
+// second each before they are refused, on another.
 #pragma once
 
 #include <boost/asio.hpp>
@@ -38,7 +39,10 @@ class Service : public HttpHandler {
  public:
   explicit Service(ServiceOptions options)
       : options_(std::move(options)), access_(options_.loopback, options_.api_keys) {}
-  ~Service() override { workbench_.join(); }
+  ~Service() override {
+    workbench_.join();
+    grammars_.join();
+  }
 
   std::shared_ptr<Model> add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
   // From now on it is unknown to clients; what runs goes on. Its name may be used again after remove_model().
@@ -74,6 +78,7 @@ class Service : public HttpHandler {
   std::shared_ptr<Model> model(const std::string& name);
   std::shared_ptr<Model> model_or_only(const std::string& name);
   boost::json::object describe(const Model& model) const;
+  boost::asio::thread_pool& pool_for(const Generation& generation, bool tools);
   std::vector<Token> tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special);
 
   ServiceOptions options_;
@@ -81,6 +86,7 @@ class Service : public HttpHandler {
   std::map<std::string, std::shared_ptr<Model>> models_;
   std::map<std::string, std::shared_ptr<Model>> retired_;
   boost::asio::thread_pool workbench_{1};
+  boost::asio::thread_pool grammars_{1};
 };
 
 }  // namespace serving::gateway
