@@ -19,7 +19,7 @@ class CannedServer {
  public:
   explicit CannedServer(std::string events)
       : answer_("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + std::move(events)),
-        acceptor_(io_, {asio::ip::address_v4::loopback(), 0}) {
+        acceptor_(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
     accept();
     thread_ = std::thread([this] { io_.run(); });
   }
