@@ -41,8 +41,9 @@ Request request_of(const Exchange& exchange, const Model& model, const Generatio
   Request request;
   request.client = client_of(exchange);
   request.prompt = std::move(prompt);
+  // A prompt that is only judged has one, which nobody is told.
   request.max_tokens =
-      static_cast<int32_t>(std::min<int64_t>(generation.max_tokens.value_or(context), context - length));
+      static_cast<int32_t>(std::clamp<int64_t>(generation.max_tokens.value_or(context), 1, context - length));
   request.stop = generation.stop;
   request.sampling = generation.sampling;
   if (!generation.has_seed) request.sampling.seed = random_seed();  // a replay draws the same numbers

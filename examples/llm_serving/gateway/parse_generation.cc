@@ -124,19 +124,19 @@ Sampling parse_sampling(const Fields& fields) {
   return sampling;
 }
 
-std::optional<int32_t> parse_max_tokens(const Fields& fields) {
-  std::optional<int64_t> most = fields.integer("max_completion_tokens", 1, kLongestOutput);
-  const std::optional<int64_t> older = fields.integer("max_tokens", 1, kLongestOutput);
+std::optional<int32_t> parse_max_tokens(const Fields& fields, int64_t least) {
+  std::optional<int64_t> most = fields.integer("max_completion_tokens", least, kLongestOutput);
+  const std::optional<int64_t> older = fields.integer("max_tokens", least, kLongestOutput);
   if (!most) most = older;
   return most ? std::optional<int32_t>(static_cast<int32_t>(*most)) : std::nullopt;
 }
 
 }  // namespace
 
-Generation parse_generation(const Fields& fields) {
+Generation parse_generation(const Fields& fields, int64_t least_tokens) {
   Generation generation;
   generation.model = fields.text("model").value_or("");
-  generation.max_tokens = parse_max_tokens(fields);
+  generation.max_tokens = parse_max_tokens(fields, least_tokens);
   generation.n = static_cast<int32_t>(fields.integer("n", 1, kMostChoices).value_or(1));
   generation.stream = fields.boolean("stream").value_or(false);
   if (const json::object* options = fields.object("stream_options")) {

@@ -118,7 +118,8 @@ bool Production::advance(std::string& out) {
 
 void Production::consume(Part& part, int32_t index, const Event& event, std::string& out) {
   const bool last = event.finish != Finish::kNone;
-  if (event.token >= 0) {
+  const bool told = event.token >= 0 && generation_.max_tokens != 0;
+  if (told) {
     if (usage_.completion_tokens++ == 0) first_token_ = now();
     ++part.tokens;
     if (event.position == 0 && index == 0) {
@@ -130,17 +131,18 @@ void Production::consume(Part& part, int32_t index, const Event& event, std::str
   if (event.position == 0) add_prompt_details(part, event, details);
   // The token that ends the text is no part of it.
   const bool end_token = event.finish == Finish::kStop && event.text.empty();
-  if (part.choice.has_details && event.token >= 0 && !end_token)
+  if (part.choice.has_details && told && !end_token)
     details.push_back(detail_of(event.token, event.logprob, event.top));
   OutputReader::News news;
   if (part.reader)
     news = part.reader->read(event.text, last);
-  else
+  else if (generation_.max_tokens != 0)
     news.text = event.text;
   tell(part, index, news, details, out);
   if (!last) return;
   part.done = true;
-  part.choice.finish_reason = event.finish == Finish::kLength ? "length" : part.called_tools ? "tool_calls" : "stop";
+  const bool cut = event.finish == Finish::kLength || generation_.max_tokens == 0;
+  part.choice.finish_reason = cut ? "length" : part.called_tools ? "tool_calls" : "stop";
   if (generation_.stream) out += sse(answers_.finish(index, part.choice.finish_reason));
 }
 

@@ -47,10 +47,10 @@ CompletionRequest parse_completion(std::string_view body) {
   const Fields fields(object);
   require_model(fields);
   CompletionRequest request;
-  request.generation = parse_generation(fields);
+  request.echo = fields.boolean("echo").value_or(false);
+  request.generation = parse_generation(fields, request.echo ? 0 : 1);  // 0: the prompt alone is judged
   if (!request.generation.max_tokens) request.generation.max_tokens = kDefaultCompletion;
   request.prompts = parse_prompts(fields, "prompt");
-  request.echo = fields.boolean("echo").value_or(false);
   if (const auto top = fields.integer("logprobs", 0, kMostAlternatives))
     request.generation.sampling.logprobs = static_cast<int32_t>(*top);
   if (fields.integer("best_of", 1, 128).value_or(request.generation.n) != request.generation.n)

@@ -204,6 +204,8 @@ TEST(CompletionRequest, RefusesWhatItCannotDo) {
   EXPECT_EQ(code(R"({"model":"m","prompt":[-1]})"), "invalid_value");
   EXPECT_EQ(code(R"({"model":"m","prompt":"a","suffix":"b"})"), "unsupported_parameter");
   EXPECT_EQ(code(R"({"model":"m","prompt":"a","best_of":3})"), "unsupported_parameter");
+  EXPECT_EQ(code(R"({"model":"m","prompt":"a","max_tokens":0})"), "integer_below_min_value");
+  EXPECT_EQ(parse_completion(R"({"model":"m","prompt":"a","max_tokens":0,"echo":true})").generation.max_tokens, 0);
 }
 
 TEST(EmbeddingRequest, KnowsBothFormats) {

@@ -223,6 +223,13 @@ TEST_F(ServiceTest, AnEchoWithLogprobsTellsThePromptsToo) {
   EXPECT_EQ(answer.at("choices").at(1).at("logprobs").at("tokens").as_array().size(), 3u);
   const Answer stream = ask(post("/v1/completions", body + R"(,"stream":true})"));
   EXPECT_THAT(stream.body, HasSubstr(R"("tokens":["a","b","c",)"));
+  // The prompt alone.
+  const json::value judged =
+      ask(post("/v1/completions", R"({"model":"m","prompt":"abc","max_tokens":0,"echo":true,"logprobs":0})")).value();
+  EXPECT_EQ(judged.at("choices").at(0).at("text").as_string(), "abc");
+  EXPECT_EQ(judged.at("choices").at(0).at("finish_reason").as_string(), "length");
+  EXPECT_EQ(judged.at("choices").at(0).at("logprobs").at("tokens").as_array().size(), 3u);
+  EXPECT_EQ(judged.at("usage").at("completion_tokens").as_int64(), 0);
 }
 
 TEST_F(ServiceTest, ALongListIsAnsweredThoughItWouldFillEveryQueue) {
