@@ -7,6 +7,7 @@ value. Large buffers (NumPy arrays, bytes-like objects of pickle protocol 5) sta
 import io
 import pickle
 import threading
+import types
 
 import cloudpickle
 
@@ -79,7 +80,9 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def dumps(value):
-    """(pickle, buffers, refs, actor ids)."""
+    """(pickle, buffers, refs, actor ids). Of a generator, its items: a function that makes some has a fixed num_returns."""
+    if type(value) is types.GeneratorType:
+        value = tuple(value)
     buffers = []
 
     def take(buffer):

@@ -226,6 +226,25 @@ def test_a_filter_names_what_there_is(ray):
         state.list_nodes(filters=[("stat", "=", "ALIVE")])
 
 
+def test_a_generator_may_have_a_fixed_number_of_results(ray):
+    @ray.remote(num_returns=3)
+    def parts(n):
+        for i in range(n):
+            yield i * 10
+
+    @ray.remote
+    class Parts:
+        @ray.method(num_returns=2)
+        def two(self):
+            yield "a"
+            yield "b"
+
+    assert ray.get(parts.remote(3), timeout=20) == [0, 10, 20]
+    assert ray.get(Parts.remote().two.remote(), timeout=20) == ["a", "b"]
+    with pytest.raises(ValueError, match="4 values, num_returns is 3"):
+        ray.get(parts.remote(4)[0], timeout=20)
+
+
 # ---- running again, variables ----
 
 
