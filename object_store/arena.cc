@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "runtime/base/check.h"
@@ -19,6 +20,44 @@ constexpr int64_t kHugePage = 2 << 20;
 constexpr unsigned kHuge2MiB = 21u << 26;  // MFD_HUGE_2MB of <linux/memfd.h>, which does not go with <sys/mman.h>
 constexpr std::string_view kNextStep =
     "start with a smaller --object-store-memory, or give the machine or its cgroup more";
+
+constexpr size_t kMappedWrite = 4 << 20;    // two huge pages: below, a mapping costs more than it saves
+constexpr size_t kProbe = size_t{16} * kPage;  // what tells huge pages from small ones
+
+// The part of an arena that holds an extent, for writing. Empty where it cannot be mapped.
+class Writable {
+ public:
+  Writable(int fd, int64_t offset, size_t size)
+      : before_(static_cast<size_t>(offset % kHugePage)), length_(before_ + size) {
+    void* memory = mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset - offset % kHugePage);
+    if (memory != MAP_FAILED) memory_ = static_cast<std::byte*>(memory);
+  }
+  ~Writable() {
+    if (memory_) munmap(memory_, length_);
+  }
+  Writable(const Writable&) = delete;
+  Writable& operator=(const Writable&) = delete;
+  explicit operator bool() const { return memory_ != nullptr; }
+  std::byte* extent() const { return memory_ + before_; }
+
+ private:
+  size_t before_;
+  size_t length_;
+  std::byte* memory_ = nullptr;
+};
+
+long faults_of_this_thread() {
+  rusage usage{};
+  (void)getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+// Whether first writes there cost a fault a huge page: the kernel may have had none. At least kProbe bytes, which are lost.
+bool has_huge_pages(std::byte* memory) {
+  const long before = faults_of_this_thread();
+  for (size_t at = 0; at < kProbe; at += kPage) *static_cast<volatile std::byte*>(memory + at) = std::byte{0};
+  return faults_of_this_thread() - before <= 2;  // the probe may lie in two of them
+}
 
 int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -95,17 +134,32 @@ ArenaView::~ArenaView() {
 base::Status ArenaView::write(int64_t offset, std::span<const std::byte> bytes) {
   auto size = static_cast<int64_t>(bytes.size());
   RAYO_CHECK(offset >= 0 && size <= size_bytes_ - offset, "the raylet gave an extent that lies within its arena");
+  return write_mapped(offset, bytes) ? base::Status() : write_bytes(offset, bytes);
+}
+
+bool ArenaView::write_mapped(int64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.size() < kMappedWrite || small_pages_.load(std::memory_order_relaxed)) return false;
+  const off_t hole = lseek(fd_.get(), offset, SEEK_HOLE);
+  if (hole < offset + static_cast<int64_t>(bytes.size())) return false;  // a page of it is still to be found
+  const Writable target(fd_.get(), offset, bytes.size());
+  if (!target) return false;
+  if (!has_huge_pages(target.extent())) {
+    small_pages_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  std::copy(bytes.begin(), bytes.end(), target.extent());
+  return true;
+}
+
+base::Status ArenaView::write_bytes(int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     // hugetlb files take no write(): there a mapping of the extent is used, cheap since its pages are huge.
     ssize_t written = pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EINVAL) {
-      int64_t begin = offset / kHugePage * kHugePage;
-      size_t length = static_cast<size_t>(offset - begin) + bytes.size();
-      void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), begin);
-      if (memory == MAP_FAILED) return base::failed_errno(errno, "cannot map an extent of the arena");
-      std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(memory) + (offset - begin));
-      munmap(memory, length);
+      const Writable target(fd_.get(), offset, bytes.size());
+      if (!target) return base::failed_errno(errno, "cannot map an extent of the arena");
+      std::copy(bytes.begin(), bytes.end(), target.extent());
       return base::Status();
     }
     if (written <= 0) return base::failed_errno(errno, "cannot write into the arena", kNextStep);
