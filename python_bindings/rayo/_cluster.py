@@ -64,7 +64,8 @@ def init(
     **kwargs,
 ):
     """Joins a cluster: `address` (HOST:PORT) or RAYO_ADDRESS; else the one that runs on this machine; else one of this
-    program's own is started ("local" asks for that), and ends with it. A ConnectionError where no cluster answers.
+    program's own is started, and ends with it. "local" asks for one of its own whatever runs here, "auto" for one that runs
+    already. A ConnectionError where no cluster answers.
 
     num_cpus, num_gpus, resources, labels and object_store_memory (bytes) are those of a cluster of this program's own; a
     ValueError where it joins another one, whose nodes were given theirs at `rayo start`. `log_to_driver=False`: what
@@ -96,9 +97,8 @@ def init(
     }
     if address is not None and address.startswith("ray://"):
         raise ValueError(f"init: {address!r} is for Ray Client, which is not there: give HOST:PORT, also from another machine")
-    _given = None
-    if address not in (None, "auto", "local"):
-        options["address"] = _given = address
+    options["address"] = address
+    _given = None if address in (None, "auto", "local") else address
     before = dict(os.environ)
     os.environ.update(environment)
     # Workers find rayo where this process found it; their own path is the driver's.

@@ -102,6 +102,23 @@ void refuse_choices(const InitOptions& options) {
                .next_step = base::cat("leave it out, and give a node ", base::join(flags, ", "), " at `rayo start`")});
 }
 
+// A cluster that runs already; null where the options let this program start its own instead.
+std::unique_ptr<Session> join_running(const InitOptions& options, const worker::DriverTarget& target) {
+  const bool any = options.address.empty() || options.address == "auto";
+  const std::string address = any ? environment("RAYO_ADDRESS") : options.address;
+  auto session = base::find_session(address);
+  if (session.ok() || !address.empty()) refuse_choices(options);
+  if (session.ok()) return joined(connect_here(target, *session));
+  if (session.status().code() != absl::StatusCode::kNotFound) throw_status(session.status());
+  if (!address.empty()) return joined(connect_there(target, address));
+  if (!options.address.empty()) {
+    throw_error({.kind = ErrorKind::kUnavailable,
+                 .text = "init found no cluster that runs already",
+                 .next_step = "`rayo start --head`, set RAYO_ADDRESS, or leave the address out for one of this program's own"});
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<Session> join_cluster(const InitOptions& options, const std::vector<std::string>& arguments) {
@@ -109,13 +126,9 @@ std::unique_ptr<Session> join_cluster(const InitOptions& options, const std::vec
   target.name_space = options.name_space;
   target.arguments = arguments;
   target.log_to_driver = options.log_to_driver;
-  const std::string address = options.address.empty() ? environment("RAYO_ADDRESS") : options.address;
-  auto session = base::find_session(address);
-  if (session.ok() || !address.empty()) refuse_choices(options);
-  if (session.ok()) return joined(connect_here(target, *session));
-  if (session.status().code() != absl::StatusCode::kNotFound) throw_status(session.status());
-  if (!address.empty()) return joined(connect_there(target, address));
-
+  if (options.address != "local") {
+    if (auto session = join_running(options, target)) return session;
+  }
   auto own = LocalCluster::start(options);
   if (!own.ok()) throw_status(own.status());
   target.raylet_socket = own->raylet_socket();

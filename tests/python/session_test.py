@@ -93,6 +93,31 @@ def test_what_is_chosen_for_a_cluster_that_runs_already_is_refused_with_the_flag
     assert out.splitlines() == [*(f"{flag} at `rayo start`" for flag in flags), "2.0"]
 
 
+def test_auto_wants_a_cluster_that_runs_and_local_one_of_its_own(script):
+    code, out, err = script("""
+        import subprocess
+        import rayo as ray
+        from rayo import _program
+
+        try:
+            ray.init("auto")
+        except ConnectionError as error:
+            print(type(error).__name__, "rayo start" in str(error))
+        ports = ["--port", "0", "--http-port", "0", "--node-port", "0"]
+        subprocess.run([_program.path(), "start", "--head", "--local", *ports, "--num-cpus", "2"], check=True, capture_output=True)
+        try:
+            ray.init("auto")
+            running = ray.cluster_resources()["CPU"]
+            ray.shutdown()
+            ray.init("local", num_cpus=3)
+            print(running, ray.cluster_resources()["CPU"], ray.get(ray.remote(len).remote("abc")))
+            ray.shutdown()
+        finally:
+            subprocess.run([_program.path(), "stop", "--all"], check=True, capture_output=True)
+    """)
+    assert (code, out) == (0, "ClusterConnectionError True\n2.0 3.0 3\n"), err
+
+
 def test_a_cluster_that_does_not_answer_is_a_connection_error(script):
     token = f"{'0' * 64}.{'0' * 64}"
     code, out, err = script("""

@@ -92,7 +92,8 @@ struct TaskOptions {
 
 struct InitOptions {
   // "HOST:PORT[,HOST:PORT...]" of heads; empty: RAYO_ADDRESS, else the one live session of this home, else a
-  // cluster of this program's own that ends with it.
+  // cluster of this program's own that ends with it. "auto": the same, and Unavailable in the place of one of its own;
+  // "local": one of its own, whatever runs here.
   std::string address{};
   std::string name_space{};   // of names; empty: one of this program's own
   bool in_process = false;    // everything in this process, without a cluster: unit tests, debuggers

@@ -5,8 +5,8 @@
 //     ...
 //   }                           // the end of main leaves the cluster; rayo::shutdown() does so earlier
 //
-// init takes, in this order: the address of its options or RAYO_ADDRESS (one that does not answer is
-// Unavailable); the one live session of this home (several are an error that lists them); else it starts a
+// init takes, in this order: the address of its options (which may say "auto" or "local") or RAYO_ADDRESS (one that does not
+// answer is Unavailable); the one live session of this home (several are an error that lists them); else it starts a
 // cluster on this machine that belongs to this program, is found by nobody else and ends with it. The program
 // is its own worker: nodes run the same executable.
 //
