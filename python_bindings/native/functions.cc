@@ -1,5 +1,6 @@
 #include "python_bindings/native/functions.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <pybind11/stl.h>
@@ -210,6 +211,8 @@ const char* noted_name(std::string_view name) {
   return last->c_str();
 }
 
+uint64_t number_of(std::string_view code) { return std::hash<std::string_view>{}(code); }
+
 CallContents read_named(Invocation& call) {
   Decoder in(call.arguments, "the arguments of a call by name");
   in.array_of(2);
@@ -304,6 +307,12 @@ internal::CallRequest CallArguments::request(Callee callee, const char* name) co
           .inner_refs = encoded_.inner_refs(),
           .inner_actors = encoded_.inner_actors(),
           .name = name};
+}
+
+internal::CallRequest CallArguments::request_of_task(Callee callee, std::string_view code, const char* name) const {
+  internal::CallRequest made = request(callee, name);
+  made.which = number_of(code);
+  return made;
 }
 
 }  // namespace rayo::python

@@ -28,6 +28,8 @@ class CallArguments {
   CallArguments(std::string_view name, const py::tuple& args, const py::dict& kwargs);
   // `name`: noted_name(), for people; null: a method's own.
   internal::CallRequest request(Callee callee, const char* name = nullptr) const;
+  // `code`: which function it is (internal::CallRequest::which).
+  internal::CallRequest request_of_task(Callee callee, std::string_view code, const char* name) const;
 
  private:
   std::string_view name_;  // the caller's
@@ -54,6 +56,9 @@ py::object noted(Ref made, const py::object& children);
 // A function's or method's name as the cluster notes it (internal::CallRequest::name): the same text for the same name, as
 // long as the process. Any thread.
 const char* noted_name(std::string_view name);
+
+// internal::CallRequest::which of the function of that key or name.
+uint64_t number_of(std::string_view code);
 
 // The call that the main thread runs: whether its caller has cancelled it, and what it has called too.
 std::pair<bool, bool> cancelled_here();

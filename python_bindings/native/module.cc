@@ -95,8 +95,9 @@ py::object submit(const KeyAndName& function, const py::tuple& args, const py::d
                   bool items, const py::object& children) {
   Backend& backend = internal::backend();
   const CallArguments arguments(function.first, args, kwargs);
-  const internal::CallRequest request =
-      arguments.request(items ? Callee::kItemsTask : Callee::kTask, noted_name(function.second));
+  const std::string_view key = function.first;
+  const internal::CallRequest request = arguments.request_of_task(
+      items ? Callee::kItemsTask : Callee::kTask, key.substr(0, key.find('\n')), noted_name(function.second));
   const TaskOptions told = task_options(options);
   Ref made;
   {

@@ -51,7 +51,8 @@ class NamedArguments {
             .inner_refs = encoded_.inner_refs(),
             .inner_actors = encoded_.inner_actors(),
             .program = program,
-            .name = noted_name(what_)};
+            .name = noted_name(what_),
+            .which = number_of(what_)};
   }
 
  private:

@@ -11,6 +11,7 @@ OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& resul
       wire(wire),
       result(result),
       function(request.function),
+      which(request.which),
       name(request.name),
       arguments(request.arguments.begin(), request.arguments.end()),
       refs(request.refs.begin(), request.refs.end()),

@@ -26,6 +26,9 @@ struct OutgoingCall {
   // Whoever receives it has all its arguments: none is fetched first.
   bool self_contained() const;
 
+  // The code that it runs, whatever its language: what TaskPace keeps apart. Both numbers are hashes.
+  uint64_t code() const { return function ^ which; }
+
   // Sends it: small ready arguments in the frame, others by their ids. `header` has target, incarnation and sequence.
   // False: the wire did not take it, nothing happened. `keep`: it may be sent again, after take_back().
   bool send(PeerId peer, rpc::FrameHeader header, bool keep = false);
@@ -36,6 +39,7 @@ struct OutgoingCall {
   CallWire& wire;
   ObjectSlot& result;
   const uint64_t function;
+  const uint64_t which;    // CallRequest::which
   const char* const name;  // CallRequest::name
   std::vector<std::byte> arguments;
   std::vector<internal::ObjectHandle> refs;  // argument_count arguments, then those inside values

@@ -48,9 +48,9 @@ class TaskClient::Worker : public CallOwner {
 
   PeerId link() const override { return link_; }
   void answered(uint64_t call_id, uint64_t ran_us) override {
-    const auto function = window_.ended(call_id, client_.wire_.now());
-    if (!function) return;
-    if (ran_us != 0) shape_.pace.took(*function, std::chrono::microseconds(ran_us));
+    const auto code = window_.ended(call_id, client_.wire_.now());
+    if (!code) return;
+    if (ran_us != 0) shape_.pace.took(*code, std::chrono::microseconds(ran_us));
     client_.moved_on(*this);
   }
   void given_up(uint64_t call_id) override { window_.given_up(call_id); }
@@ -256,7 +256,7 @@ bool TaskClient::send(Worker& worker, std::unique_ptr<OutgoingCall>& call, base:
   ++worker.uses_;
   shape.last = &worker;
   call->result.owner = &worker;
-  TaskWindow::Task task{call->result.id.counter, call->function, expected, std::move(call)};
+  TaskWindow::Task task{call->result.id.counter, call->function, call->code(), expected, std::move(call)};
   worker.window_.sent(std::move(task), wire_.now());
   worker.look_later();
   return true;
@@ -270,7 +270,7 @@ void TaskClient::dispatch(Shape& shape) {
       continue;
     }
     // One whose arguments are fetched first would hold up those behind it.
-    const base::Duration expected = next.self_contained() ? shape.pace.expected(next.function) : kUnmeasured;
+    const base::Duration expected = next.self_contained() ? shape.pace.expected(next.code()) : kUnmeasured;
     Worker* worker = choose(shape, expected);
     if (!worker) break;
     const bool rested = worker->window_.empty();
@@ -333,7 +333,7 @@ void TaskClient::moved_on(Worker& worker) {
 
 // Its first task takes long, or waits for one behind it.
 void TaskClient::ask_back(Worker& worker) {
-  worker.shape_.pace.took(worker.window_.first().function, kStall);
+  worker.shape_.pace.took(worker.window_.first().code, kStall);
   rpc::FrameHeader header;
   header.kind = rpc::FrameKind::kCancel;
   header.function = rpc::kCancelTakeBack;

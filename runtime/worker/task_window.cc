@@ -5,15 +5,16 @@
 
 namespace rayo::worker {
 
-void TaskPace::took(uint64_t function, base::Duration span) {
-  auto [at, fresh] = expected_.try_emplace(function, span);
+void TaskPace::took(uint64_t code, base::Duration span) {
+  if (expected_.size() >= kMostPaces && !expected_.contains(code)) expected_.clear();
+  auto [at, fresh] = expected_.try_emplace(code, span);
   if (fresh) return;
   base::Duration& expected = at->second;
   expected = span >= expected ? span : expected - (expected - span) / 8;
 }
 
-base::Duration TaskPace::expected(uint64_t function) const {
-  const auto found = expected_.find(function);
+base::Duration TaskPace::expected(uint64_t code) const {
+  const auto found = expected_.find(code);
   return found == expected_.end() ? kUnmeasured : found->second;
 }
 
@@ -35,12 +36,12 @@ std::deque<TaskWindow::Task>::iterator TaskWindow::find(uint64_t call_id) {
 std::optional<uint64_t> TaskWindow::ended(uint64_t call_id, base::TimePoint now) {
   const auto at = find(call_id);
   if (at == tasks_.end()) return std::nullopt;
-  const uint64_t function = at->function;
+  const uint64_t code = at->code;
   expected_ -= at->expected;
   tasks_.erase(at);
   moved_ = now;
   halted_ = false;
-  return function;
+  return code;
 }
 
 void TaskWindow::given_up(uint64_t call_id) {

@@ -34,13 +34,17 @@ inline constexpr base::Duration kStall = std::chrono::milliseconds(5);
 // Of a task that nobody has measured: it stands alone.
 inline constexpr base::Duration kUnmeasured = std::chrono::hours(1);
 
-// How long the tasks of each function take.
+// A program that makes functions without end (lambdas, each with its own values) is not to fill memory with their paces.
+inline constexpr size_t kMostPaces = 10'000;
+
+// How long the tasks of each function take, by OutgoingCall::code().
 class TaskPace {
  public:
-  // A longer one counts at once, shorter ones little by little: of a mixture the long ones are to be expected.
-  void took(uint64_t function, base::Duration span);
+  // A longer one counts at once, shorter ones little by little: of a mixture the long ones are to be expected. At most
+  // kMostPaces functions are known; with one more, all are measured anew.
+  void took(uint64_t code, base::Duration span);
   // kUnmeasured where none has ended.
-  base::Duration expected(uint64_t function) const;
+  base::Duration expected(uint64_t code) const;
 
  private:
   std::unordered_map<uint64_t, base::Duration> expected_;
@@ -51,6 +55,7 @@ class TaskWindow {
   struct Task {
     uint64_t call_id = 0;
     uint64_t function = 0;
+    uint64_t code = 0;  // OutgoingCall::code()
     base::Duration expected{};
     std::unique_ptr<OutgoingCall> call;  // null: not to be sent again, nobody waits for it
   };
@@ -62,7 +67,7 @@ class TaskWindow {
   // Whether one more may be sent.
   bool takes(base::Duration expected) const;
   void sent(Task task, base::TimePoint now);
-  // The worker is done with that one: its function; nullopt where it is not here.
+  // The worker is done with that one: its code; nullopt where it is not here.
   std::optional<uint64_t> ended(uint64_t call_id, base::TimePoint now);
   // Nobody waits for it any more, and it may run for however long.
   void given_up(uint64_t call_id);

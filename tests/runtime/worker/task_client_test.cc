@@ -26,10 +26,11 @@ class TaskClientTest : public testing::Test {
     --wire_.wanted;
     client_.on_granted(granted);
   }
-  ObjectSlot& submit(uint64_t function = kShort, const TaskOptions& options = {.max_retries = 0}) {
+  ObjectSlot& submit(uint64_t function = kShort, const TaskOptions& options = {.max_retries = 0}, uint64_t which = 0) {
     ObjectSlot& result = table_.mint();
     internal::CallRequest request;
     request.function = function;
+    request.which = which;
     client_.submit(options, "short", std::make_unique<OutgoingCall>(table_, wire_, result, request));
     return result;
   }
@@ -114,6 +115,20 @@ TEST_F(TaskClientTest, LongTasksAreNotSentAhead) {
   ObjectSlot& first = submit();
   submit();
   EXPECT_EQ(calls_to(1), ids({&first}));
+  EXPECT_EQ(wire_.wanted, 1);
+}
+
+TEST_F(TaskClientTest, ALongTaskSaysNothingOfOtherFunctionsOfItsLanguage) {
+  const auto of_python = [this](uint64_t which) -> ObjectSlot& { return submit(kShort, {.max_retries = 0}, which); };
+  ObjectSlot& quick = of_python(7);
+  grant(1);
+  reply(quick);
+  reply(of_python(8), 50'000);
+  wire_.sent.clear();
+  for (int i = 0; i < 10; ++i) of_python(7);
+  EXPECT_EQ(calls_to(1).size(), 10u);
+  of_python(8);
+  EXPECT_EQ(calls_to(1).size(), 10u);
   EXPECT_EQ(wire_.wanted, 1);
 }
 

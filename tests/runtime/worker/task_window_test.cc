@@ -29,10 +29,20 @@ TEST(TaskPaceTest, ALongOneCountsAtOnceAndIsForgottenLittleByLittle) {
   EXPECT_LT(pace.expected(1), microseconds(10));
 }
 
+TEST(TaskPaceTest, FunctionsWithoutEndDoNotFillMemory) {
+  TaskPace pace;
+  for (uint64_t code = 0; code < kMostPaces; ++code) pace.took(code, microseconds(3));
+  pace.took(0, microseconds(3));
+  EXPECT_EQ(pace.expected(1), microseconds(3));
+  pace.took(kMostPaces, microseconds(4));
+  EXPECT_EQ(pace.expected(kMostPaces), microseconds(4));
+  EXPECT_EQ(pace.expected(1), kUnmeasured);
+}
+
 class TaskWindowTest : public testing::Test {
  protected:
   void send(uint64_t call_id, base::Duration expected) {
-    window_.sent({call_id, 1, expected, std::make_unique<OutgoingCall>(table_, wire_, table_.mint(), request_)}, now_);
+    window_.sent({call_id, 1, 1, expected, std::make_unique<OutgoingCall>(table_, wire_, table_.mint(), request_)}, now_);
   }
   std::vector<uint64_t> here() const {
     std::vector<uint64_t> ids;

@@ -55,6 +55,8 @@ struct CallRequest {
   JobId program{};
   // For people, of a language that has one function for all of its own: as long as the process. Null: the function's.
   const char* name = nullptr;
+  // Of a task of such a language: which of its functions this is. Those of one number are taken to run equally long.
+  uint64_t which = 0;
 };
 inline constexpr uint64_t kRefTag = 0x5241;  // private use
 
