@@ -58,13 +58,6 @@ struct BodyView {
 // nullopt where the sections do not fit the body.
 std::optional<BodyView> read_body(uint16_t flags, ByteView body);
 
-// Of tasks that are sent ahead (task_window.h). In kCancel, as `function`: what of the sender's has not begun is given back,
-// but the one that call_id names.
-inline constexpr uint64_t kCancelTakeBack = 4;
-// Of a reply: the task has not begun and never will here.
-inline constexpr uint16_t kFlagReturned = 256;
-
 inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagActors | rpc::kFlagValues;
-inline constexpr uint16_t kSectionFlags = rpc::kFlagRefs | rpc::kFlagAncestors | rpc::kFlagActors | rpc::kFlagValues;
 
 }  // namespace rayo::worker

@@ -18,11 +18,11 @@ ErrorRecord refusal(const proto::ActorSpec& spec, size_t index, const ObjectSlot
     return error_record(ErrorKind::kInvalid,
                         base::cat(which, " has no value yet: it would end with this program, and a restart needs it"),
                         "get the value before the actor is made, or leave max_restarts at 0");
-  return error_record(ErrorKind::kInvalid,
-                      base::cat(which, " has ", slot.size,
-                                " bytes, which end with this program, and a restart needs them: it keeps ",
-                                kInlineArgument, " of each ref and ", kMostCarried, " in all"),
-                      "let the actor fetch large values itself, or leave max_restarts at 0");
+  return error_record(
+      ErrorKind::kInvalid,
+      base::cat(which, " has ", slot.size, " bytes, which end with this program, and a restart needs them: it keeps ",
+                kInlineArgument, " of each ref and ", kMostCarried, " in all"),
+      "let the actor fetch large values itself, or leave max_restarts at 0");
 }
 
 }  // namespace
@@ -32,7 +32,8 @@ std::optional<ErrorRecord> carry_arguments(std::span<const internal::ObjectHandl
   for (size_t i = 0; i < refs.size(); ++i) {
     const ObjectSlot& slot = slot_of(refs[i]);
     std::string& value = *spec.add_argument_values();
-    const bool fits = slot.ready() && !slot.in_arena && slot.size <= kInlineArgument && carried + slot.size <= kMostCarried;
+    const bool fits =
+        slot.ready() && !slot.in_arena && slot.size <= kInlineArgument && carried + slot.size <= kMostCarried;
     if (fits && !slot.error) {
       value.assign(reinterpret_cast<const char*>(slot.data), slot.size);
       carried += slot.size;

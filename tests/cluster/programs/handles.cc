@@ -106,7 +106,8 @@ void values(const rayo::NodeRecord& node) {
   many(200, "in a value that a task has put", [&] { return use_all(rayo::remote<put_basket>(there, 0).get().get()); });
   many(40, "in a large value that a task has put",
        [&] { return use_all(rayo::remote<put_basket>(there, 200'000).get().get()); });
-  many(100, "given to a task that puts them", [&] { return use(rayo::remote<put_given>(there, make_counter()).get().get()); });
+  many(100, "given to a task that puts them",
+       [&] { return use(rayo::remote<put_given>(there, make_counter()).get().get()); });
   many(100, "that an actor keeps of an argument that is a ref", [&] {
     broker.call<&Broker::keep_inside>(rayo::put(basket_of(make_counter(), 0))).get();
     return broker.call<&Broker::use>().get();
@@ -135,7 +136,8 @@ void read_late(const std::vector<rayo::NodeRecord>& nodes) {
       baskets.push_back(rayo::remote<put_basket>({.node = node.id, .max_calls = 1}, i % 2 * 200'000).get());
   std::this_thread::sleep_for(std::chrono::seconds(3));
   size_t next = 0;
-  many(static_cast<int>(baskets.size()), "in a value that is read late", [&] { return use_all(baskets[next++].get()); });
+  many(static_cast<int>(baskets.size()), "in a value that is read late",
+       [&] { return use_all(baskets[next++].get()); });
 }
 
 }  // namespace

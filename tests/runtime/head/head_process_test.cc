@@ -15,7 +15,6 @@
 #include "runtime/base/loop/socket.h"
 #include "runtime/base/package_files.h"
 #include "runtime/base/version.h"
-#include "runtime/head/package_store.h"
 #include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/frame.h"

@@ -101,7 +101,7 @@ class FakeHead {
   base::Event creations;  // answered once it is set
   bool refuse = false;    // all of them
   bool read_only = false;
-  bool started = false;   // the last one had begun already
+  bool started = false;  // the last one had begun already
   std::set<ActorId> unwatched;
   base::Event marks;      // behind handles: sent back once it is set
   base::Event unwatches;  // heard once it is set

@@ -6,19 +6,18 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <limits>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/open_files.h"
+#include "runtime/base/package_files.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/package_store.h"
 #include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
-#include "runtime/base/package_files.h"
-#include "runtime/base/text.h"
 #include "runtime/rpc/grpc/client.h"
 #include "runtime/rpc/grpc/methods.h"
 #include "runtime/rpc/proto_ids.h"
@@ -282,7 +281,8 @@ TEST_F(NodeTest, NoActorBeginsBeforeAHeadHasAnsweredThatMayRefuseIt) {
     head_->read_only = head_->refuse = true;
     ASSERT_TRUE(head_->await_beats());
     create_actor("Counter");
-    auto answer = await([](const proto::ToWorker& message) { return message.has_actor_reply() || message.has_actor(); });
+    auto answer =
+        await([](const proto::ToWorker& message) { return message.has_actor_reply() || message.has_actor(); });
     ASSERT_TRUE(answer && answer->message.has_actor_reply());
     EXPECT_EQ(answer->message.actor_reply().failure().text(), "refused");
     EXPECT_FALSE(head_->started);
