@@ -139,7 +139,9 @@ struct Node::State {
                [this](const proto::ActorInfo& info) { dispatch->tell_actor(info); }),
         requests(loop, processes, jobs, head),
         calls(processes),
-        transfer(loop, joined.data_secret) {}
+        transfer(loop, joined.data_secret) {
+    if (start.open_files) starter.use_open_files(*start.open_files);
+  }
 
   PoolLimits pool_limits() const {
     PoolLimits limits;
@@ -154,7 +156,6 @@ struct Node::State {
     requests.on_create([this](const proto::ActorSpec& spec) { return start_here(spec); },
                        [this](ActorId actor, const proto::Failure& why) { end_here(actor, why); });
     starter.use_groups(groups);
-    if (start.open_files) starter.use_open_files(*start.open_files);
     processes.on_end([this](const LocalProcess& process, const proto::DeathRecord& death) {
       actors.process_gone(process, death);
       leases.process_gone(process);

@@ -139,6 +139,21 @@ base::StatusOr<base::Fd> dial(const HostPort& address, base::TimePoint deadline)
   return last;
 }
 
+base::StatusOr<base::Fd> dial_any(const std::vector<HostPort>& addresses, base::TimePoint deadline) {
+  std::vector<std::string> texts;
+  base::Status last = base::failed(absl::StatusCode::kInvalidArgument, "no address to connect to was given");
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    base::TimePoint now = base::system_clock().now();
+    auto fd = dial(addresses[i],
+                   now + std::max(base::Duration::zero(), deadline - now) / static_cast<int64_t>(addresses.size() - i));
+    if (fd.ok()) return fd;
+    last = fd.status();
+    texts.emplace_back(base::message(last));
+  }
+  if (texts.size() < 2) return last;
+  return base::failed(last.code(), base::join(texts, "; "), base::next_step(last));
+}
+
 base::StatusOr<SocketAddress> local_address(int fd) {
   SocketAddress address;
   address.length = sizeof address.storage;

@@ -36,6 +36,8 @@ base::StatusOr<std::vector<SocketAddress>> resolve(const HostPort& address);
 
 // Tries the addresses in turn, each with its share of the time left. The socket returned blocks.
 base::StatusOr<base::Fd> dial(const HostPort& address, base::TimePoint deadline);
+// The first of a list that answers; the error names every address tried.
+base::StatusOr<base::Fd> dial_any(const std::vector<HostPort>& addresses, base::TimePoint deadline);
 
 // A non-blocking socket on its way; ready when it turns writable.
 base::StatusOr<base::Fd> start_connect(const SocketAddress& address);

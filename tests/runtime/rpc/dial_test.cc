@@ -79,6 +79,22 @@ TEST(Dial, NoRouteIsAnErrorOfItsOwn) {
   EXPECT_EQ(base::message(connect_error(EMFILE, "a:1")), "cannot connect to a:1: Too many open files");
 }
 
+TEST(Dial, ADeadHeadDoesNotHideTheOther) {
+  Port dead(false), alive(true);
+  auto fd = dial_any({dead.target(), alive.target()}, in(seconds(5)));
+  ASSERT_TRUE(fd.ok());
+  EXPECT_EQ(peer_address(fd->get())->port(), alive.address.port());
+}
+
+TEST(Dial, AllDeadHeadsAreNamed) {
+  Port one(false), two(false);
+  auto fd = dial_any({one.target(), two.target()}, in(seconds(5)));
+  EXPECT_EQ(base::message(fd.status()),
+            base::cat("cannot connect to ", one.target().text(), ": connection refused; cannot connect to ",
+                      two.target().text(), ": connection refused"));
+  EXPECT_EQ(dial_any({}, in(seconds(1))).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(Dial, WithoutBlocking) {
   Port port(true), closed(false);
   auto fd = start_connect(port.address);

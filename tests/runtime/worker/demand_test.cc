@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include <rayo/error.h>
+
 #include "runtime/base/resources.h"
 
 namespace rayo::worker {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "runtime/worker/call_wire.h"
 #include "tests/runtime/worker/process_fixture.h"
 
 namespace rayo::worker {

@@ -398,7 +398,9 @@ class Life {
       check(piece, plan);
     }
     ASSERT_LE(prompt_tokens, limits_.chunk_tokens + limits_.embed_tokens);
-    if (!plan.embedding) ASSERT_LE(outputs, limits_.parallel + limits_.embed_tokens);
+    if (!plan.embedding) {
+      ASSERT_LE(outputs, limits_.parallel + limits_.embed_tokens);
+    }
   }
 
   void check(const Piece& piece, const Plan& plan) {
