@@ -93,7 +93,7 @@ Actor make_actor(const proto::ActorSpec& spec, NodeId creator, int64_t now_us) {
   info.set_max_pending_calls(spec.max_pending_calls());
   info.set_detached(spec.detached());
   info.set_since_unix_us(now_us);
-  if (creator) actor.holders.insert(creator);
+  if (creator) actor.holders.emplace(creator, false);
   return actor;
 }
 
@@ -144,7 +144,7 @@ ActorDirectory::Created ActorDirectory::create(const proto::CreateActor& request
   const auto& spec = request.spec();
   auto id = rpc::from_proto<ActorId>(spec.actor());
   auto existing = [&](Actor& actor) {
-    if (creator && !actor.dead()) actor.holders.insert(creator);
+    if (creator) given(id_of(actor), creator);
     return Created{actor.committed ? Creation::kExisting : Creation::kBeingWritten, id_of(actor), {}};
   };
   if (auto* known = get(id)) return existing(*known);
@@ -346,12 +346,27 @@ void ActorDirectory::end_job(JobId job, const proto::DeathRecord& why, ActorChan
 void ActorDirectory::handles(NodeId node, const proto::ActorHandles& handles, int64_t now_us, ActorChanges& changes) {
   for (const auto& id : handles.held()) {
     auto* actor = get(rpc::from_proto<ActorId>(id));
-    if (actor && !actor->dead()) actor->holders.insert(node);
+    if (actor && !actor->dead()) actor->holders[node] = true;
   }
   for (const auto& id : handles.dropped()) {
     auto* actor = get(rpc::from_proto<ActorId>(id));
     if (actor && actor->holders.erase(node) > 0) without_handles(*actor, now_us, changes);
   }
+}
+
+void ActorDirectory::holds_only(NodeId node, const std::set<ActorId>& held, int64_t now_us, ActorChanges& changes) {
+  proto::ActorHandles now;
+  for (ActorId id : held) rpc::to_proto(id, now.add_held());
+  for (const auto& [id, actor] : actors_) {
+    auto holder = actor.holders.find(node);
+    if (holder != actor.holders.end() && holder->second && !held.contains(id)) rpc::to_proto(id, now.add_dropped());
+  }
+  handles(node, now, now_us, changes);
+}
+
+void ActorDirectory::given(ActorId id, NodeId node) {
+  auto* actor = get(id);
+  if (actor && !actor->dead()) actor->holders.emplace(node, false);
 }
 
 void ActorDirectory::without_handles(Actor& actor, int64_t now_us, ActorChanges& changes) {

@@ -58,7 +58,8 @@ class ActorDirectory {
     proto::ProcessAddress last;  // where it was last ALIVE: its log is there
     int short_lives = 0;         // in a row, up to now: for the back-off
     bool committed = false;      // false: its creation is being written; not placed, not told
-    std::set<NodeId> holders;    // nodes with a handle
+    std::map<NodeId, bool>
+        holders;  // nodes with a handle; true: the node has told of it itself, so it tells of its end
     std::set<NodeId> watchers;
 
     bool dead() const { return info.state() == proto::DEAD; }
@@ -92,6 +93,10 @@ class ActorDirectory {
   void node_died(NodeId node, const proto::DeathRecord& why, int64_t now_us, ActorChanges& changes);
   void end_job(JobId job, const proto::DeathRecord& why, ActorChanges& changes);
   void handles(NodeId node, const proto::ActorHandles& handles, int64_t now_us, ActorChanges& changes);
+  // Of all that it had told of the node holds these alone.
+  void holds_only(NodeId node, const std::set<ActorId>& held, int64_t now_us, ActorChanges& changes);
+  // Who is given a handle holds it before it says so.
+  void given(ActorId id, NodeId node);
   // Ends it for good: kill, or Unschedulable (`failure` set). Nothing where it is dead or unknown.
   void end(ActorId id, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes);
 

@@ -91,10 +91,7 @@ proto::RelayReply ActorRequests::find(NodeId node, const proto::FindActor& reque
                            cat("no actor '", request.name(), "' in the namespace '", request.namespace_(), "'"),
                            "`rayo list actors` shows the names; a name is free again when its actor dies"));
   }
-  proto::ActorHandles held;
-  rpc::to_proto(*id, held.add_held());
-  ActorChanges none;
-  state_.actors.handles(node, held, state_.now_us(), none);
+  state_.actors.given(*id, node);
   return info(*id);
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/head/node_events.h"
 
+#include <set>
+
 #include "runtime/base/text.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -78,6 +80,10 @@ void NodeEvents::message(NodeId from, const proto::NodeUp& up, Outcome& out) {
       if (up.request() != 0) out.send(from).set_request(up.request());
       break;
     }
+    case proto::NodeUp::kStillHere:
+      still_here(from, up.still_here(), out);
+      if (up.request() != 0) out.send(from).set_request(up.request());
+      break;
     case proto::NodeUp::kJob:
       job(from, up.job(), out);
       break;
@@ -176,6 +182,22 @@ void NodeEvents::job(NodeId node, const proto::JobEvent& event, Outcome& out) {
   } else if (state_.jobs.apply(node, event, state_.now_us(), out.persist)) {
     *out.send({}).mutable_job() = *state_.jobs.find(id);
   }
+}
+
+void NodeEvents::still_here(NodeId node, const proto::StillHere& told, Outcome& out) {
+  std::set<JobId> running;
+  for (const auto& job : told.jobs()) running.insert(rpc::from_proto<JobId>(job));
+  const auto why =
+      death_record(proto::DRIVER_GONE, node, "it ended while its node could not reach the head", state_.now_us());
+  for (JobId job : state_.jobs.on_node(node)) {
+    // Another program's may have been opened on another node, and ends with its parent.
+    if (!running.contains(job) && !state_.jobs.find(job)->has_parent()) placer_.end_job(job, why, out);
+  }
+  std::set<ActorId> held;
+  for (const auto& actor : told.actors_held()) held.insert(rpc::from_proto<ActorId>(actor));
+  ActorChanges changes;
+  state_.actors.holds_only(node, held, state_.now_us(), changes);
+  placer_.settle(std::move(changes), out);
 }
 
 }  // namespace rayo::head

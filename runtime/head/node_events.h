@@ -24,6 +24,7 @@ class NodeEvents {
   void leave(NodeId node, const std::string& reason, Outcome& out);
   void worker_died(NodeId from, const proto::WorkerEvent& event, Outcome& out);
   void job(NodeId node, const proto::JobEvent& event, Outcome& out);
+  void still_here(NodeId node, const proto::StillHere& told, Outcome& out);
   void settle_death(NodeId node, const proto::NodeInfo& info, const proto::DeathRecord& why, Outcome& out);
   void note_devices(NodeId from, const proto::ResourceReport& report);
   void tell_state(NodeId node, Outcome& out);

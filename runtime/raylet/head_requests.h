@@ -49,7 +49,7 @@ class HeadRequests {
   // News of an actor, from the head or from this node itself.
   void learn(const proto::ActorInfo& info, ActorCache::Source source);
   std::vector<ProcessId> watchers(ActorId actor) const { return cache_.watchers(actor); }
-  // After the head was away: it is told what we watch and hold.
+  // After the head was away: it is told which jobs of this node live, and what we watch and hold.
   void attached_again();
 
  private:

@@ -109,7 +109,7 @@ std::vector<const Job*> Jobs::own_jobs(NodeId node) const {
   std::vector<const Job*> own;
   for (bool programs : {false, true})
     for (const auto& [id, job] : jobs_)
-      if (job.node == node && static_cast<bool>(job.parent) == programs) own.push_back(&job);
+      if ((job.node == node || programs) && static_cast<bool>(job.parent) == programs) own.push_back(&job);
   return own;
 }
 

@@ -52,7 +52,8 @@ class Jobs {
 
   // The jobs of the programs that this one opened.
   std::vector<JobId> programs_of(JobId parent) const;
-  // Jobs whose driver is on this node; parents come before their programs.
+  // Jobs whose driver is on this node, and those of programs, which any node may have opened; parents come before their
+  // programs.
   std::vector<const Job*> own_jobs(NodeId node) const;
   // Of all jobs that are known here and have not ended.
   std::set<PackageId> packages() const;

@@ -77,3 +77,23 @@ def test_a_remote_driver_whose_machine_is_cut_off_leaves_nothing(two_machines):
     head.wait_for(gone, "the driver is known as gone", 16)
     assert json.loads(program.line_that("{", 30))["error_kind"] == 9  # Unavailable: its own end is told the program too
     assert program.end() == 0
+
+
+def test_a_program_that_ends_while_its_machine_is_cut_off_for_a_moment_is_known_to_have_ended(two_machines):
+    """The node is alive all the time; what it wrote to the head while packets were lost went with the broken connection."""
+    head, other = two_machines
+    started, token = start_and_token(head)
+    joined = other.rayo("start", "--address", started["address"], "--num-cpus", "1", "--json", env=token, code=0).json()
+    program = Program(other, "cluster_deaths", "call", head.status()["nodes"][0]["id"], wrap=other.inside())
+    assert [program.line(60) for _ in range(3)] == ["0", "1", "2"]
+    assert head.status()["actors"]["alive"] == 1
+    cut_off(other)
+    program.close()
+    (log,) = other.root.rglob("raylet.log")
+    other.wait_for(lambda: "the head is away" in log.read_text(), "its connection to the head is given up", 9)
+    other.sh("nft", "delete", "table", "inet", "cut")
+    gone = lambda: head.status()["actors"]["alive"] == 0 and all(job["state"] == "ended" for job in head.rayo("list", "jobs", "--json", code=0).json()["jobs"])
+    head.wait_for(gone, "its job has ended", 20)
+    (node,) = [one for one in head.status()["nodes"] if one["id"] == joined["node"]]
+    assert node["state"] == "alive", node
+    assert not [event for event in head.status()["events"] if "joined" not in event["text"] and event["severity"] == "error"]

@@ -39,9 +39,10 @@ TEST(ClusterLife, InvariantsHoldAfterEveryStep) {
   if (lives < kLivesThatSeeAll) return;
   EXPECT_GE(faults, 5 * lives);
   // The rare paths were gone through.
-  for (const char* probe : {"a raylet crashed", "a node was cut off", "an actor's process died", "a node left",
-                            "a job ended", "a creation refused by a full disk", "a node came back from the dead",
-                            "an actor that began before it was written down"}) {
+  for (const char* probe :
+       {"a raylet crashed", "a node was cut off", "an actor's process died", "a node left", "a job ended",
+        "a job ended and its node could not tell", "a creation refused by a full disk",
+        "a node came back from the dead", "an actor that began before it was written down"}) {
     EXPECT_TRUE(probes.contains(probe)) << probe;
   }
 }

@@ -61,7 +61,9 @@ void SimCluster::create() {
   ActorId id{random_(), actors_.size() + 1};
   auto* spec = request.mutable_create_actor()->mutable_spec();
   rpc::to_proto(id, spec->mutable_actor());
-  rpc::to_proto(jobs_[pick(jobs_.size())], spec->mutable_job());
+  auto& job = jobs_[pick(jobs_.size())];
+  if (state_.jobs.ended(job)) job = {random_(), 1};
+  rpc::to_proto(job, spec->mutable_job());
   spec->set_namespace_("sim");
   if (pick(2)) spec->set_name(cat("name", pick(6)));
   request.mutable_create_actor()->set_get_if_exists(!spec->name().empty() && pick(2));
@@ -113,18 +115,15 @@ void SimCluster::user_step() {
     return;
   }
   auto id = actors_[pick(actors_.size())];
-  const auto& node = nodes_[pick(nodes_.size())];
+  auto& node = nodes_[pick(nodes_.size())];
   Outcome out;
   if (what == 6) {
     proto::KillActor kill;
     rpc::to_proto(id, kill.mutable_actor());
     requests_.kill(kill, out);
     requests_.kill(kill, out);
-  } else if (what == 7 && state_.nodes.find(node.id())) {
-    proto::NodeUp up;
-    rpc::to_proto(id, pick(2) ? up.mutable_actor_handles()->add_held() : up.mutable_actor_handles()->add_dropped());
-    events_.message(node.id(), up, out);
-    events_.message(node.id(), up, out);
+  } else if (what == 7 && node.up()) {
+    pick(2) ? node.hold(id) : node.drop(id);
   } else if (what == 8) {
     proto::PlaceLeasesRequest ask;
     rpc::to_proto(node.id(), ask.mutable_node());
@@ -132,16 +131,17 @@ void SimCluster::user_step() {
     *ask.mutable_demand()->mutable_resources() = rpc::to_proto(base::Resources{{"cpu", Amount::of(1)}});
     ask.set_count(static_cast<int>(1 + pick(5)));
     placer_.ask_leases(ask, out);
-  } else if (what == 9 && pick(6) == 0 && state_.nodes.find(node.id())) {
+  } else if (what == 9 && pick(3) == 0) {
     auto& job = jobs_[pick(jobs_.size())];
-    proto::NodeUp up;
-    rpc::to_proto(job, up.mutable_job()->mutable_job());
-    events_.message(node.id(), up, out);
-    up.mutable_job()->set_ended(true);
-    events_.message(node.id(), up, out);
-    events_.message(node.id(), up, out);
-    job = {random_(), 1};
-    probes_.insert("a job ended");
+    auto home = std::ranges::find_if(nodes_, [&](const SimNode& each) { return each.jobs().contains(job); });
+    if (home != nodes_.end()) {
+      home->end_job(job);
+      probes_.insert(home->connected() ? "a job ended" : "a job ended and its node could not tell");
+    } else if (node.up() && !state_.jobs.find(job)) {
+      node.begin_job(job);
+    } else {
+      job = {random_(), 1};
+    }
   }
   finish(std::move(out));
 }
@@ -436,6 +436,17 @@ std::string SimCluster::check_end() {
       return cat("8: promises on node ", node.id().low, " that nobody keeps");
     if (node.ledger().leases() != node.running().size())
       return cat("8: leases without a holder on node ", node.id().low);
+  }
+  for (const auto& [id, job] : state_.jobs.all()) {
+    auto home = std::ranges::find(nodes_, rpc::from_proto<NodeId>(job.node()), &SimNode::id);
+    if (job.state() == "running" && home != nodes_.end() && !home->jobs().contains(id))
+      return cat("11: job ", id.hex(), " runs without its driver");
+  }
+  for (const auto& [id, actor] : state_.actors.all()) {
+    for (const auto& [holder, told] : actor.holders) {
+      if (told && !std::ranges::find(nodes_, holder, &SimNode::id)->held().contains(id))
+        return cat("11: ", id.hex(), " is held by node ", holder.low, ", which has no handle");
+    }
   }
   for (const auto& item : state_.queue.items()) {
     if (item.is_actor() && state_.queue.reasons(item, state_.nodes).empty())

@@ -13,6 +13,7 @@
 //   9. an actor is restarted at most max_restarts times, and waits for that no longer than the longest back-off
 //   10. a detached actor ends by kill or its own death alone, and its job ends with it and not before
 //   11. a node stands once in the head's table: among the living or among the dead
+//   12. when the faults end: a job that the head calls running has its driver, and a node that told of a handle has it
 #pragma once
 
 #include <map>

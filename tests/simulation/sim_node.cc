@@ -12,6 +12,8 @@ void SimNode::crash() {
   up_ = false;
   running_.clear();
   granted_.clear();
+  jobs_.clear();
+  held_.clear();
   ledger_ = NodeLedger(empty_);
   applied_ = 0;
 }
@@ -54,13 +56,59 @@ proto::Register SimNode::register_message() const {
   return out;
 }
 
+void SimNode::attached() {
+  connected_ = true;
+  proto::NodeUp still;
+  still.mutable_still_here();
+  for (JobId job : jobs_) {
+    begin_job(job);
+    rpc::to_proto(job, still.mutable_still_here()->add_jobs());
+  }
+  for (ActorId actor : held_) rpc::to_proto(actor, still.mutable_still_here()->add_actors_held());
+  say(std::move(still));
+}
+
+// What is said without a stream is lost, like what was in it when it broke.
+void SimNode::say(proto::NodeUp up) {
+  if (connected_) outbox.push_back(std::move(up));
+}
+
+void SimNode::begin_job(JobId job) {
+  jobs_.insert(job);
+  proto::NodeUp up;
+  rpc::to_proto(job, up.mutable_job()->mutable_job());
+  say(std::move(up));
+}
+
+void SimNode::end_job(JobId job) {
+  jobs_.erase(job);
+  proto::NodeUp up;
+  rpc::to_proto(job, up.mutable_job()->mutable_job());
+  up.mutable_job()->set_ended(true);
+  say(std::move(up));
+}
+
+void SimNode::hold(ActorId actor) {
+  held_.insert(actor);
+  proto::NodeUp up;
+  rpc::to_proto(actor, up.mutable_actor_handles()->add_held());
+  say(std::move(up));
+}
+
+void SimNode::drop(ActorId actor) {
+  held_.erase(actor);
+  proto::NodeUp up;
+  rpc::to_proto(actor, up.mutable_actor_handles()->add_dropped());
+  say(std::move(up));
+}
+
 void SimNode::say_dead(ActorId id, const Running& running, proto::DeathKind kind) {
   proto::NodeUp up;
   auto info = info_of(id, running);
   info.set_state(proto::DEAD);
   info.mutable_death()->set_kind(kind);
   *up.mutable_actor() = std::move(info);
-  if (connected_) outbox.push_back(std::move(up));
+  say(std::move(up));
 }
 
 bool SimNode::kill_one(uint64_t pick) {
@@ -109,7 +157,7 @@ void SimNode::start_actor(const proto::NodeDown& down) {
   *up.mutable_actor() = info_of(id, running);
   up.mutable_actor()->set_state(proto::PENDING);
   up.mutable_actor()->add_reasons()->set_code("insufficient_cpu");
-  if (connected_) outbox.push_back(std::move(up));
+  say(std::move(up));
 }
 
 void SimNode::end_actor(const proto::EndActor& order) {
@@ -134,7 +182,7 @@ void SimNode::grant(const proto::NodeDown& down) {
     rpc::to_proto(lease, up.mutable_grant_reply()->add_leases()->mutable_lease());
   }
   up.mutable_grant_reply();
-  if (connected_) outbox.push_back(std::move(up));
+  say(std::move(up));
 }
 
 void SimNode::end_lease(LeaseId lease) {
@@ -161,7 +209,7 @@ void SimNode::construct_one(bool fails) {
     running.alive = true;
     proto::NodeUp up;
     *up.mutable_actor() = info_of(id, running);
-    if (connected_) outbox.push_back(std::move(up));
+    say(std::move(up));
     return;
   }
 }

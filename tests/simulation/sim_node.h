@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 #include "runtime/proto/head.pb.h"
 #include "scheduler/node_ledger.h"
@@ -31,11 +32,15 @@ class SimNode {
 
   // ---- behaviour ----
   proto::Register register_message() const;
-  void attached() { connected_ = true; }
+  void attached();
   void handle_one();                              // of the inbox
   void start_here(const proto::ActorSpec& spec);  // its creator's node, before the head has written it down
   void construct_one(bool fails);                 // an actor that is starting is alive, or its constructor threw
   void report_if_changed();
+  void begin_job(JobId job);  // a driver comes, and goes
+  void end_job(JobId job);
+  void hold(ActorId actor);  // its first handle of it, and its last
+  void drop(ActorId actor);
   void end_lease(LeaseId lease);
   void expire_leases();  // nobody used them for a while: the raylet's own rule
 
@@ -47,6 +52,8 @@ class SimNode {
   const std::map<ActorId, Running>& running() const { return running_; }
   const scheduler::NodeLedger& ledger() const { return ledger_; }
   const std::map<LeaseId, ProcessId>& granted() const { return granted_; }
+  const std::set<JobId>& jobs() const { return jobs_; }
+  const std::set<ActorId>& held() const { return held_; }
   std::deque<proto::NodeDown> inbox;
   std::deque<proto::NodeUp> outbox;
 
@@ -55,6 +62,7 @@ class SimNode {
   void end_actor(const proto::EndActor& order);
   void grant(const proto::NodeDown& down);
   proto::ActorInfo info_of(ActorId id, const Running& running) const;
+  void say(proto::NodeUp up);
   void say_dead(ActorId id, const Running& running, proto::DeathKind kind);
 
   NodeId id_;
@@ -66,6 +74,8 @@ class SimNode {
   uint64_t leases_made_ = 0;
   std::map<ActorId, Running> running_;
   std::map<LeaseId, ProcessId> granted_;
+  std::set<JobId> jobs_;
+  std::set<ActorId> held_;
 };
 
 }  // namespace rayo::simulation

@@ -105,6 +105,8 @@ class FakeHead {
   std::set<ActorId> unwatched;
   base::Event marks;      // behind handles: sent back once it is set
   base::Event unwatches;  // heard once it is set
+  bool forget = false;    // the node, once: it opens its stream again
+  std::map<std::string, std::string> config;
 
  private:
   void join(base::Fd fd, const rpc::DataHeaderBytes& bytes) {
@@ -125,7 +127,7 @@ class FakeHead {
                     RAYO_ASSIGN_OR_RETURN(auto request, stream.read());
                     if (!request) return absl::OkStatus();
                     proto::BeatReply reply;
-                    reply.set_known(true);
+                    reply.set_known(!std::exchange(forget, false));
                     reply.set_number(request->number());
                     reply.set_read_only(read_only);
                     if (request->number() > last_beat_) last_beat_ = request->number(), news_.notify_all();
@@ -148,6 +150,7 @@ class FakeHead {
     proto::NodeDown down;
     rpc::to_proto(cluster, down.mutable_registered()->mutable_cluster());
     down.mutable_registered()->set_epoch(1);
+    down.mutable_registered()->mutable_config()->insert(config.begin(), config.end());
     *down.mutable_registered()->add_nodes() = registered.node();
     RAYO_RETURN_IF_ERROR(stream.write(down));
     base::TaskGroup writer;
@@ -159,7 +162,8 @@ class FakeHead {
       auto message = stream.read();
       if (!message.ok() || !*message) return absl::OkStatus();
       if ((*message)->has_actor()) learn((*message)->actor());
-      const uint64_t mark = (*message)->has_actor_handles() ? (*message)->request() : 0;
+      const bool of_handles = (*message)->has_actor_handles() || (*message)->has_still_here();
+      const uint64_t mark = of_handles ? (*message)->request() : 0;
       up.push_back(std::move(**message));
       news_.notify_all();
       if (mark != 0) answer_mark(mark);

@@ -440,6 +440,35 @@ TEST_F(NodeTest, WhoWatchesAgainWhileTheHeadIsToldThatNobodyDoesIsNotForgotten) 
   });
 }
 
+// What went into a stream that broke may be lost: the head ends and drops what is not told here.
+TEST_F(NodeTest, AStreamThatIsOpenedAgainTellsWhichJobsAndHandlesAreStillHere) {
+  run([this] {
+    connect_driver();
+    proto::ToRaylet refs;
+    rpc::to_proto(ActorId{4, 4}, refs.mutable_hold_refs()->add_actors_held());
+    driver_->send(0, refs);
+    ASSERT_TRUE(head_->await([](const proto::NodeUp& up) { return up.has_actor_handles(); }));
+    auto first = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(first);
+    auto of_still_here = [](const proto::NodeUp& up) { return up.has_still_here(); };
+    head_->forget = true;
+    auto told = head_->await(of_still_here);
+    ASSERT_TRUE(told);
+    ASSERT_EQ(told->still_here().jobs_size(), 1);
+    EXPECT_EQ(rpc::from_proto<JobId>(told->still_here().jobs(0)), rpc::from_proto<JobId>(first->job().job()));
+    ASSERT_EQ(told->still_here().actors_held_size(), 1);
+    EXPECT_EQ(rpc::from_proto<ActorId>(told->still_here().actors_held(0)), (ActorId{4, 4}));
+    EXPECT_NE(told->request(), 0u) << "who waits for the head to know of handles waits for this";
+    base::run_on_thread(thread_, [&] { driver_.reset(); });
+    ASSERT_TRUE(head_->await([](const proto::NodeUp& up) { return up.has_job() && up.job().ended(); }));
+    head_->forget = true;
+    told = head_->await(of_still_here);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->still_here().jobs_size(), 0);
+    EXPECT_EQ(told->still_here().actors_held_size(), 0);
+  });
+}
+
 TEST_F(NodeTest, AConstructorThatThrowsIsTold) {
   run([this] {
     connect_driver();
