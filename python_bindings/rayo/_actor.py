@@ -325,7 +325,12 @@ def get_actor(name, namespace=None):
 
 
 def kill(actor, *, no_restart=True):
-    """Ends an actor now: running and waiting calls raise ActorDiedError."""
+    """Ends an actor now, for good: running and waiting calls raise ActorDiedError. (`no_restart=False` is refused.)"""
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"kill takes an ActorHandle, not {type(actor).__name__}")
+    if not no_restart:
+        raise NotImplementedError(
+            "kill(no_restart=False) is not there yet: kill ends an actor for good. A method that calls os._exit(1) ends one life, "
+            "after which max_restarts holds"
+        )
     _native.kill_actor(actor._actor)
