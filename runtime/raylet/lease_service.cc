@@ -18,6 +18,8 @@ constexpr base::Duration kEndGrace = 200ms;   // for a worker to leave before SI
 constexpr base::Duration kAskAgain = 200ms;   // before the head is asked again where it did not answer
 constexpr size_t kLeasesPerCpu = 4;           // tasks that hold no CPU are many: a bound for their processes
 constexpr size_t kLeasesAtLeast = 32;
+constexpr size_t kLeasesAtMost =
+    1000;  // those that wait included: a recursion without end is to end before the memory does
 
 proto::Demand proto_of(const scheduler::Demand& demand) {
   proto::Demand out;
@@ -106,7 +108,9 @@ void LeaseService::pump() {
 
 bool LeaseService::room_for_tasks() const {
   double cpus = table_.ledger().capacity().total().get("cpu").value();
-  return table_.size() < std::max(kLeasesAtLeast, static_cast<size_t>(cpus) * kLeasesPerCpu);
+  // Whoever waits may wait for a task that has yet to get a worker: counted, a deep recursion would wait for ever.
+  const size_t running = table_.size() - table_.waiting();
+  return table_.size() < kLeasesAtMost && running < std::max(kLeasesAtLeast, static_cast<size_t>(cpus) * kLeasesPerCpu);
 }
 
 bool LeaseService::grant_here(const WishKey& key, bool head_away) {

@@ -87,6 +87,11 @@ void LeaseTable::lend(LeaseId id) {
   if (find(id)) ledger_.lend_cpu(id);
 }
 
+size_t LeaseTable::waiting() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(leases_, [this](const auto& entry) { return ledger_.lent(entry.first); }));
+}
+
 bool LeaseTable::take_back(LeaseId id) {
   if (!find(id)) return true;  // it has ended: nothing is held and nothing is to be waited for
   if (line_.empty() && ledger_.take_back_cpu(id)) return true;

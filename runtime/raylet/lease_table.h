@@ -70,6 +70,8 @@ class LeaseTable {
   const scheduler::NodeLedger& ledger() const { return ledger_; }
   void update_devices(std::vector<scheduler::Device> devices) { ledger_.update_devices(std::move(devices)); }
   size_t size() const { return leases_.size(); }
+  // How many of them have lent their CPUs.
+  size_t waiting() const;
 
  private:
   template <class Predicate>

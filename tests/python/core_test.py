@@ -168,6 +168,14 @@ def test_tasks_start_tasks_even_when_all_cpus_wait(ray):
     assert ray.get(fib.remote(5), timeout=60) == 5
 
 
+def test_a_recursion_deeper_than_a_node_runs_tasks_ends(ray):
+    @ray.remote
+    def down(n):
+        return 0 if n == 0 else ray.get(down.remote(n - 1)) + 1
+
+    assert ray.get(down.remote(40), timeout=60) == 40
+
+
 def test_wait_answers_the_quick_and_leaves_the_slow(ray):
     @ray.remote
     def sleep(seconds):

@@ -83,7 +83,9 @@ TEST_F(LeaseTableTest, ALeaseOfAnotherNodeIsToBeConfirmedOnceASpan) {
 
 TEST_F(LeaseTableTest, ALentCpuServesAnotherAndComesBackInTurn) {
   LeaseId waits = grant(2);
+  EXPECT_EQ(table_.waiting(), 0u);
   table_.lend(waits);
+  EXPECT_EQ(table_.waiting(), 1u);
   LeaseId other = grant(2);
   ASSERT_TRUE(other);
   EXPECT_FALSE(table_.take_back(waits));
@@ -91,6 +93,7 @@ TEST_F(LeaseTableTest, ALentCpuServesAnotherAndComesBackInTurn) {
   EXPECT_TRUE(table_.next_taken_back().empty());
   table_.end(other);
   EXPECT_EQ(table_.next_taken_back(), std::vector<LeaseId>{waits});
+  EXPECT_EQ(table_.waiting(), 0u);
   EXPECT_TRUE(table_.line_empty());
   EXPECT_EQ(free(), 0);
   table_.end(waits);
