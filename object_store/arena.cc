@@ -21,7 +21,7 @@ constexpr unsigned kHuge2MiB = 21u << 26;  // MFD_HUGE_2MB of <linux/memfd.h>, w
 constexpr std::string_view kNextStep =
     "start with a smaller --object-store-memory, or give the machine or its cgroup more";
 
-constexpr size_t kMappedWrite = 4 << 20;    // two huge pages: below, a mapping costs more than it saves
+constexpr size_t kMappedWrite = 4 << 20;       // two huge pages: below, a mapping costs more than it saves
 constexpr size_t kProbe = size_t{16} * kPage;  // what tells huge pages from small ones
 
 // The part of an arena that holds an extent, for writing. Empty where it cannot be mapped.

@@ -112,9 +112,10 @@ std::unique_ptr<Session> join_running(const InitOptions& options, const worker::
   if (session.status().code() != absl::StatusCode::kNotFound) throw_status(session.status());
   if (!address.empty()) return joined(connect_there(target, address));
   if (!options.address.empty()) {
-    throw_error({.kind = ErrorKind::kUnavailable,
-                 .text = "init found no cluster that runs already",
-                 .next_step = "`rayo start --head`, set RAYO_ADDRESS, or leave the address out for one of this program's own"});
+    throw_error(
+        {.kind = ErrorKind::kUnavailable,
+         .text = "init found no cluster that runs already",
+         .next_step = "`rayo start --head`, set RAYO_ADDRESS, or leave the address out for one of this program's own"});
   }
   return nullptr;
 }

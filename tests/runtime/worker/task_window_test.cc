@@ -42,7 +42,8 @@ TEST(TaskPaceTest, FunctionsWithoutEndDoNotFillMemory) {
 class TaskWindowTest : public testing::Test {
  protected:
   void send(uint64_t call_id, base::Duration expected) {
-    window_.sent({call_id, 1, 1, expected, std::make_unique<OutgoingCall>(table_, wire_, table_.mint(), request_)}, now_);
+    window_.sent({call_id, 1, 1, expected, std::make_unique<OutgoingCall>(table_, wire_, table_.mint(), request_)},
+                 now_);
   }
   std::vector<uint64_t> here() const {
     std::vector<uint64_t> ids;
