@@ -65,6 +65,7 @@ void References::publish(ObjectSlot& slot, bool pending) {
         kMakeItSmaller));
     publish.clear_value();
     publish.clear_inner();
+    publish.clear_inner_actors();
   }
   raylet_.push(message);
 }

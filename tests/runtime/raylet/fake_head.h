@@ -220,9 +220,9 @@ class FakeHead {
       *reply.mutable_actor() = actors_[actor];
     } else if (request.has_unwatch_actor()) {
       if (!unwatches.is_set()) unwatches.wait();
-      watched_.erase(rpc::from_proto<ActorId>(request.unwatch_actor().actor()));
-    } else if (request.has_unwatch_actor()) {
-      unwatched.insert(rpc::from_proto<ActorId>(request.unwatch_actor().actor()));
+      const auto actor = rpc::from_proto<ActorId>(request.unwatch_actor().actor());
+      watched_.erase(actor);
+      unwatched.insert(actor);
     } else if (request.has_kill_actor()) {
       proto::NodeDown down;
       *down.mutable_end_actor()->mutable_actor() = request.kill_actor().actor();
