@@ -34,6 +34,7 @@ class Writing final : public internal::StreamWriting {
       throw_error(error_record(ErrorKind::kInvalid,
                                base::cat("an item of a stream has ", item.size(), " bytes; it carries ", kMaxItem),
                                "rayo::put the large value and write the ref"));
+    if (!actors.empty()) backend_.settle(actors);
     const ClusterBackend::Hold hold = backend_.enter();
     OutgoingStream& stream = traffic().streams().outgoing(number_);
     auto enough = [&stream] { return stream.room() || stream.cancelled() || stream.ended(); };
