@@ -113,6 +113,7 @@ void PeerTable::close(PeerId peer) {
 
 void PeerTable::end() {
   for (Slot& slot : slots_) bury(slot);
+  raylet_in_child_.reset();
   raylet_.reset();
   failures_.clear();
   kicks_.clear();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <fcntl.h>
 #include <iostream>
 #include <string>
 #include <sys/wait.h>
@@ -81,6 +82,21 @@ int use_in_child(std::vector<rayo::ActorHandle<Counter>> actors) {
   return 1;
 }
 
+// What the program opens once Rayo has closed its own is the program's, in a child too.
+bool descriptors_stay_after_shutdown() {
+  rayo::shutdown();
+  std::vector<int> own;
+  for (int i = 0; i < 64; ++i) own.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int fd : own)
+      if (::fcntl(fd, F_GETFD) < 0) ::_exit(1);
+    ::_exit(0);
+  }
+  int status = -1;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
 int fork_and_go_on(const Nodes& nodes) {
   std::vector<rayo::ActorHandle<Counter>> actors;
   for (const rayo::NodeId& node : nodes) actors.push_back(rayo::spawn<Counter>({.node = node}));
@@ -99,7 +115,7 @@ int fork_and_go_on(const Nodes& nodes) {
   say("good");
   std::string word;
   std::getline(std::cin, word);
-  return 0;
+  return descriptors_stay_after_shutdown() ? 0 : 1;
 }
 
 }  // namespace
