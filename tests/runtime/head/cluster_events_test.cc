@@ -74,13 +74,6 @@ struct ClusterEvents : ::testing::Test {
     rpc::to_proto(id(from), up.mutable_actor()->mutable_address()->mutable_node());
     nodes.message(id(from), up, out);
   }
-  void still_here(uint64_t from, const std::vector<JobId>& jobs, const std::vector<ActorId>& held) {
-    proto::NodeUp up;
-    up.mutable_still_here();
-    for (JobId job : jobs) rpc::to_proto(job, up.mutable_still_here()->add_jobs());
-    for (ActorId actor : held) rpc::to_proto(actor, up.mutable_still_here()->add_actors_held());
-    nodes.message(id(from), up, out);
-  }
   void beat(uint64_t n) {
     proto::BeatRequest request;
     rpc::to_proto(id(n), request.mutable_node());
@@ -565,55 +558,6 @@ TEST_F(ClusterEvents, WhatIsUnknownIsSaidSo) {
   proto::FindActor find;
   find.set_name("nobody");
   EXPECT_EQ(actors.find(id(1), find).failure().kind(), proto::INVALID);
-}
-
-// Else a job whose driver ended while packets were lost runs on, and keeps what its actors hold on other nodes.
-TEST_F(ClusterEvents, JobsThatEndedWhileTheirNodeCouldNotTellEndWhenItIsBack) {
-  attach(1, {{"cpu", Amount::of(4)}});
-  attach(2, {{"cpu", Amount::of(4)}});
-  start_job(1);
-  const ActorId actor = create(1, {{"cpu", Amount::of(1)}});
-  const JobId program{9, 10};
-  proto::NodeUp up;
-  rpc::to_proto(program, up.mutable_job()->mutable_job());
-  rpc::to_proto(kJob, up.mutable_job()->mutable_parent());
-  nodes.message(id(2), up, out);  // a process there opened it; its driver is its parent's
-  still_here(2, {}, {});
-  still_here(1, {kJob}, {});
-  EXPECT_FALSE(state.jobs.ended(kJob));
-  EXPECT_FALSE(state.jobs.ended(program));
-  still_here(1, {}, {});
-  EXPECT_TRUE(state.jobs.ended(kJob));
-  EXPECT_TRUE(state.jobs.ended(program));
-  EXPECT_EQ(state_of(actor), proto::DEAD);
-  still_here(1, {}, {});
-}
-
-TEST_F(ClusterEvents, HandlesThatWereDroppedWhileTheirNodeCouldNotTellAreDroppedWhenItIsBack) {
-  attach(1, {{"cpu", Amount::of(4)}});
-  attach(2, {{"cpu", Amount::of(4)}});
-  start_job(1);
-  const ActorId actor = create(1, {{"cpu", Amount::of(1)}}, 60'000, "shared");
-  auto hold = [&](uint64_t node) {
-    proto::NodeUp up;
-    rpc::to_proto(actor, up.mutable_actor_handles()->add_held());
-    nodes.message(id(node), up, out);
-  };
-  hold(1);
-  hold(2);
-  still_here(2, {}, {});
-  EXPECT_NE(state_of(actor), proto::DEAD) << "node 1 holds it";
-  proto::FindActor by_name;
-  by_name.set_name("shared");
-  actors.find(id(2), by_name);
-  still_here(1, {kJob}, {});
-  EXPECT_NE(state_of(actor), proto::DEAD) << "who was given a handle holds it before it can say so";
-  still_here(2, {}, {actor});
-  still_here(2, {}, {actor});
-  EXPECT_NE(state_of(actor), proto::DEAD);
-  still_here(2, {}, {});
-  EXPECT_EQ(state_of(actor), proto::DEAD);
-  EXPECT_EQ(state.actors.find(actor)->info.death().kind(), proto::OUT_OF_SCOPE);
 }
 
 }  // namespace
