@@ -1,0 +1,246 @@
+// If this fails: node and head do not agree on handles, watches, jobs and leases, and something ends too early or never.
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "runtime/rpc/proto_ids.h"
+#include "tests/runtime/raylet/node_fixture.h"
+
+namespace rayo::raylet {
+namespace {
+
+// The head counts its creator as a holder from when it hears of the actor.
+TEST_F(NodeTest, AHandleThatIsDroppedBeforeItsActorIsWrittenDownIsToldThen) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    auto actor = create_actor("Counter");
+    proto::ToRaylet refs;
+    rpc::to_proto(actor, refs.mutable_hold_refs()->add_actors_held());
+    driver_->send(0, refs);
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    refs.Clear();
+    rpc::to_proto(actor, refs.mutable_hold_refs()->add_actors_dropped());
+    driver_->send(0, refs);
+    auto of_handles = [](const proto::NodeUp& up) {
+      return up.has_actor_handles() && up.actor_handles().dropped_size();
+    };
+    ASSERT_TRUE(head_->await(of_handles)) << "told at once, of an actor that the head may not know yet";
+    head_->creations.set();
+    EXPECT_TRUE(head_->await(of_handles)) << "and again when it does";
+  });
+}
+
+// Else the dead process watches the actor for as long as the node lives, and the head tells of it for nobody.
+TEST_F(NodeTest, WhatAProcessThatHasGoneStillAskedIsNotAsked) {
+  run([this] {
+    connect_driver();
+    head_->creations.reset();
+    create_actor("Counter");  // the head takes its time, and what is asked behind it waits
+    ASSERT_TRUE(await_state(proto::ALIVE));
+    const ActorId watched{4, 4};
+    proto::ToRaylet watch;
+    rpc::to_proto(watched, watch.mutable_watch_actor()->mutable_actor());
+    driver_->send(11, watch);
+    const ProcessId gone = driver_->id;
+    base::run_on_thread(thread_, [&] { driver_.reset(); });
+    ASSERT_TRUE(head_->await([&](const proto::NodeUp& up) {
+      return up.has_worker_died() && rpc::from_proto<ProcessId>(up.worker_died().process()) == gone;
+    }));
+    head_->creations.set();
+    connect_driver();
+    driver_->send(11, watch);
+    ASSERT_TRUE(await([](const proto::ToWorker& message) { return message.has_actor_reply(); }));
+    proto::ToRaylet unwatch;
+    rpc::to_proto(watched, unwatch.mutable_unwatch_actor()->mutable_actor());
+    driver_->send(12, unwatch);
+    for (auto limit = loop_->deadline(10s); !head_->unwatched.contains(watched) && loop_->now() < limit;)
+      base::sleep_for(5ms);
+    EXPECT_TRUE(head_->unwatched.contains(watched)) << "its last watcher has gone";
+  });
+}
+
+TEST_F(NodeTest, AHandleIsConfirmedWhenTheHeadKnowsOfIt) {
+  run([this] {
+    connect_driver();
+    head_->marks.reset();
+    const proto::Id actor = rpc::to_proto(ActorId{4, 4});
+    proto::ToRaylet refs;
+    *refs.mutable_hold_refs()->add_actors_held() = actor;
+    refs.mutable_hold_refs()->set_confirm_actors(true);
+    driver_->send(50, refs);
+    auto marked = head_->await([](const proto::NodeUp& up) { return up.has_actor_handles() && up.request() != 0; });
+    ASSERT_TRUE(marked);
+    EXPECT_EQ(marked->actor_handles().held_size(), 1);
+    proto::ToRaylet others;
+    others.mutable_hold_refs();
+    driver_->send(51, others);  // of objects alone
+    auto first = await([](const proto::ToWorker& message) { return message.has_done(); });
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->call_id, 51u) << "the head has not answered yet";
+    head_->marks.set();
+    auto second = await([](const proto::ToWorker& message) { return message.has_done(); });
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->call_id, 50u);
+    driver_->send(52, refs);  // what it knows is confirmed at once
+    EXPECT_TRUE(await([](const proto::ToWorker& message) { return message.has_done(); }));
+  });
+}
+
+// Whoever put it is gone by the time that somebody reads it.
+TEST_F(NodeTest, AHandleInsideAValueIsHeldAsLongAsTheValueIsKept) {
+  run([this] {
+    connect_driver();
+    const proto::Id actor = rpc::to_proto(ActorId{4, 4});
+    const auto node = rpc::from_proto<NodeId>(head_->registered.node().node());
+    const proto::ObjectId object = rpc::to_proto(ObjectId{base::short_id(node), base::short_id(driver_->id), 1});
+    proto::ToRaylet message;
+    *message.mutable_publish_object()->mutable_object() = object;
+    message.mutable_publish_object()->set_value("a value");
+    *message.mutable_publish_object()->add_inner_actors() = actor;
+    driver_->send(0, message);
+    message.Clear();
+    *message.mutable_hold_refs()->add_actors_held() = actor;
+    driver_->send(0, message);
+    message.Clear();
+    *message.mutable_hold_refs()->add_actors_dropped() = actor;
+    message.mutable_hold_refs()->set_confirm_actors(true);
+    driver_->send(50, message);
+    ASSERT_TRUE(await([](const proto::ToWorker& answer) { return answer.has_done(); }));
+    const auto of_the_end = [](const proto::NodeUp& up) { return up.actor_handles().dropped_size() != 0; };
+    EXPECT_TRUE(std::ranges::none_of(head_->up, of_the_end)) << "the head would end it";
+    message.Clear();
+    *message.mutable_hold_refs()->add_dropped() = object;
+    driver_->send(0, message);
+    auto dropped = head_->await(of_the_end);
+    ASSERT_TRUE(dropped) << "nobody can read the value any more";
+    EXPECT_EQ(rpc::from_proto<ActorId>(dropped->actor_handles().dropped(0)), (ActorId{4, 4}));
+  });
+}
+
+TEST_F(NodeTest, WhoWatchesAgainWhileTheHeadIsToldThatNobodyDoesIsNotForgotten) {
+  run([this] {
+    connect_driver();
+    const ActorId actor{4, 4};
+    proto::ToRaylet watch, unwatch;
+    rpc::to_proto(actor, watch.mutable_watch_actor()->mutable_actor());
+    rpc::to_proto(actor, unwatch.mutable_unwatch_actor()->mutable_actor());
+    const auto answered = [](const proto::ToWorker& answer) { return answer.has_actor_reply(); };
+    driver_->send(50, watch);
+    ASSERT_TRUE(await(answered));
+    head_->unwatches.reset();
+    driver_->send(51, unwatch);
+    ASSERT_TRUE(head_->await_watches(actor, 1)) << "only the first one yet";
+    driver_->send(52, watch);
+    ASSERT_TRUE(await(answered));
+    EXPECT_TRUE(head_->watches(actor));
+    head_->unwatches.set();  // it is heard behind the watch that came later
+    ASSERT_TRUE(head_->await_watches(actor, 3)) << "nobody says again that it is watched";
+    EXPECT_TRUE(head_->watches(actor));
+  });
+}
+
+// What went into a stream that broke may be lost: the head ends and drops what is not told here.
+TEST_F(NodeTest, AStreamThatIsOpenedAgainTellsWhichJobsAndHandlesAreStillHere) {
+  run([this] {
+    connect_driver();
+    proto::ToRaylet refs;
+    rpc::to_proto(ActorId{4, 4}, refs.mutable_hold_refs()->add_actors_held());
+    driver_->send(0, refs);
+    ASSERT_TRUE(head_->await([](const proto::NodeUp& up) { return up.has_actor_handles(); }));
+    auto first = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(first);
+    auto of_still_here = [](const proto::NodeUp& up) { return up.has_still_here(); };
+    head_->forget = true;
+    auto told = head_->await(of_still_here);
+    ASSERT_TRUE(told);
+    ASSERT_EQ(told->still_here().jobs_size(), 1);
+    EXPECT_EQ(rpc::from_proto<JobId>(told->still_here().jobs(0)), rpc::from_proto<JobId>(first->job().job()));
+    ASSERT_EQ(told->still_here().actors_held_size(), 1);
+    EXPECT_EQ(rpc::from_proto<ActorId>(told->still_here().actors_held(0)), (ActorId{4, 4}));
+    EXPECT_NE(told->request(), 0u) << "who waits for the head to know of handles waits for this";
+    base::run_on_thread(thread_, [&] { driver_.reset(); });
+    ASSERT_TRUE(head_->await([](const proto::NodeUp& up) { return up.has_job() && up.job().ended(); }));
+    head_->forget = true;
+    told = head_->await(of_still_here);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->still_here().jobs_size(), 0);
+    EXPECT_EQ(told->still_here().actors_held_size(), 0);
+  });
+}
+
+TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
+  run([this] {
+    connect_driver();
+    proto::ToRaylet request;
+    request.mutable_request_leases()->set_shape(7);
+    request.mutable_request_leases()->set_count(1);
+    request.mutable_request_leases()->set_what("half");
+    (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+    driver_->send(0, request);
+    auto granted = await([](const proto::ToWorker& message) { return message.has_lease_granted(); });
+    ASSERT_TRUE(granted);
+    const auto& lease = granted->message.lease_granted();
+    ASSERT_FALSE(lease.has_failure()) << lease.failure().text();
+    EXPECT_EQ(lease.shape(), 7u);
+    auto report = [](double cpus) {
+      return [cpus](const proto::NodeUp& up) {
+        return up.has_resources() && up.resources().free().units().count("cpu") &&
+               up.resources().free().units().at("cpu") == cpus * 10'000;
+      };
+    };
+    EXPECT_TRUE(head_->await(report(1)));
+    proto::ToRaylet back;
+    *back.mutable_return_lease()->mutable_lease() = lease.lease();
+    driver_->send(0, back);
+    EXPECT_TRUE(head_->await(report(2)));
+  });
+}
+
+// The answer of the head to a driver's ask may be lost, with its stream or because the ask was withdrawn: that CPU was gone until
+// the driver's end.
+TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
+  config_["leases.confirm_each"] = "300ms";
+  run([this] {
+    connect_driver();
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    proto::NodeDown down;
+    down.set_request(77);
+    auto& grant = *down.mutable_grant();
+    (*grant.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+    grant.set_count(1);
+    *grant.mutable_job() = job->job().job();
+    *grant.mutable_requester() = rpc::to_proto(driver_->id);
+    *grant.mutable_from_node() = head_->registered.node().node();
+    head_->send(down);
+    auto granted = head_->await([](const proto::NodeUp& up) { return up.has_grant_reply(); });
+    ASSERT_TRUE(granted);
+    ASSERT_EQ(granted->grant_reply().leases_size(), 1);
+    ASSERT_FALSE(granted->grant_reply().leases(0).has_failure());
+    EXPECT_TRUE(head_->await([](const proto::NodeUp& up) {
+      return up.has_resources() && up.resources().applied_request() == 77 &&
+             up.resources().free().units().at("cpu") == 20'000;
+    }));
+  });
+}
+
+// The lease is granted and ended before the fiber that looks for its worker has had a turn: that fiber once took the raylet along.
+TEST_F(NodeTest, ADriverThatAsksForALeaseAndGoesEndsNoRaylet) {
+  run([this] {
+    for (int i = 0; i < 20; ++i) {
+      connect_driver();
+      proto::ToRaylet request;
+      request.mutable_request_leases()->set_shape(7);
+      request.mutable_request_leases()->set_count(1);
+      (*request.mutable_request_leases()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+      driver_->send(0, request);
+      base::run_on_thread(thread_, [&] { driver_.reset(); });
+    }
+    connect_driver();
+    create_actor("Counter");
+    EXPECT_TRUE(await_state(proto::ALIVE));
+  });
+}
+
+}  // namespace
+}  // namespace rayo::raylet
