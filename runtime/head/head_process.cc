@@ -11,6 +11,7 @@
 #include "runtime/base/session.h"
 #include "runtime/base/text.h"
 #include "runtime/head/core.h"
+#include "runtime/head/driver_desk.h"
 #include "runtime/head/foundation.h"
 #include "runtime/head/head_service.h"
 #include "runtime/head/http_server.h"
@@ -25,7 +26,7 @@ namespace rayo::head {
 
 namespace {
 
-constexpr int kJoinThreads = 4;              // a join blocks one for some milliseconds, 2 s at most
+constexpr int kJoinThreads = 4;              // a join, or a driver that asks, blocks one for milliseconds, 2 s at most
 constexpr base::Duration kLeaveWithin = 2s;  // for calls that are being served at the end
 
 int exit_code_of(const base::Status& error) {
@@ -56,6 +57,8 @@ struct HeadProcess::Parts {
   base::Status open(base::Loop& loop, const base::HeadSettings& settings);
   base::Status open_http(base::Loop& loop, const base::HeadSettings& settings);
   void serve_data(base::Fd fd, rpc::DataHeaderBytes bytes);
+  void serve_joiner(base::Fd fd, const rpc::DataHeader& header);
+  void serve_driver(base::Fd fd, const rpc::DataHeader& header);
   void run(base::Loop& loop, int owner);
   void keep_time(base::Loop& loop);
   void close(base::Loop& loop);
@@ -96,20 +99,36 @@ base::Status HeadProcess::Parts::open_http(base::Loop& loop, const base::HeadSet
   return {};
 }
 
-// Only joins are for the head; a stranger is told nothing.
+// Joins, and drivers that ask where to go; a stranger is told nothing.
 void HeadProcess::Parts::serve_data(base::Fd fd, rpc::DataHeaderBytes bytes) {
   auto header = rpc::parse_data_header(bytes);
-  if (!header || header->kind != rpc::LinkKind::kJoin) return;
-  if (!rpc::verify(*header, rpc::LinkKeys::of_join(foundation.desk.token_secret))) {
+  if (header && header->kind == rpc::LinkKind::kJoin) serve_joiner(std::move(fd), *header);
+  if (header && header->kind == rpc::LinkKind::kDriver) serve_driver(std::move(fd), *header);
+}
+
+void HeadProcess::Parts::serve_joiner(base::Fd fd, const rpc::DataHeader& header) {
+  if (!rpc::verify(header, rpc::LinkKeys::of_join(foundation.desk.token_secret))) {
     base::log().warn("a join with a wrong token was cut");
     return;
   }
-  auto joined = base::run_on_thread(joins, [&] { return rpc::serve_join(std::move(fd), *header, foundation.desk); });
+  auto joined = base::run_on_thread(joins, [&] { return rpc::serve_join(std::move(fd), header, foundation.desk); });
   if (joined.ok()) {
     base::log().info("{} has joined", joined->uri());
   } else {
     base::log().warn("a join failed: {}", base::message(joined.status()));
   }
+}
+
+void HeadProcess::Parts::serve_driver(base::Fd fd, const rpc::DataHeader& header) {
+  const rpc::Secret& secret = foundation.desk.data_secret;
+  if (!rpc::verify(header, rpc::LinkKeys::of_data(secret))) {
+    base::log().warn("a driver with a wrong token was cut");
+    return;
+  }
+  auto served = base::run_on_thread(joins, [&, answer = driver_answer(core.state)] {
+    return head::serve_driver(std::move(fd), header, secret, answer);
+  });
+  if (!served.ok()) base::log().warn("a driver was not told where to go: {}", base::message(served));
 }
 
 void HeadProcess::Parts::run(base::Loop& loop, int owner) {

@@ -84,26 +84,33 @@ base::Status TlsStream::handshake() {
   }
 }
 
+base::Status TlsStream::write(std::string_view bytes) {
+  RAYO_RETURN_IF_ERROR(pump_.write(bytes));
+  return pump_.handshake_done() ? flush() : handshake();
+}
+
+base::StatusOr<std::string> TlsStream::read(size_t size) {
+  while (pump_.plaintext().size() < size) RAYO_RETURN_IF_ERROR(receive());
+  std::string bytes(pump_.plaintext().substr(0, size));
+  pump_.consume(size);
+  return bytes;
+}
+
 base::Status TlsStream::write_message(std::string_view message) {
   auto size = static_cast<uint32_t>(message.size());
   const char prefix[4] = {static_cast<char>(size), static_cast<char>(size >> 8), static_cast<char>(size >> 16),
                           static_cast<char>(size >> 24)};
   RAYO_RETURN_IF_ERROR(pump_.write({prefix, sizeof prefix}));
-  RAYO_RETURN_IF_ERROR(pump_.write(message));
-  return pump_.handshake_done() ? flush() : handshake();
+  return write(message);
 }
 
 base::StatusOr<std::string> TlsStream::read_message(size_t limit) {
   uint32_t size = 0;
-  while (pump_.plaintext().size() < sizeof size) RAYO_RETURN_IF_ERROR(receive());
-  for (size_t i = 0; i < sizeof size; ++i)
-    size |= static_cast<uint32_t>(static_cast<uint8_t>(pump_.plaintext()[i])) << (8 * i);
+  RAYO_ASSIGN_OR_RETURN(const std::string prefix, read(sizeof size));
+  for (size_t i = 0; i < sizeof size; ++i) size |= static_cast<uint32_t>(static_cast<uint8_t>(prefix[i])) << (8 * i);
   if (size > limit)
     return base::failed(absl::StatusCode::kInvalidArgument, "the peer announced a message that is too long");
-  while (pump_.plaintext().size() < sizeof size + size) RAYO_RETURN_IF_ERROR(receive());
-  std::string message(pump_.plaintext().substr(sizeof size, size));
-  pump_.consume(sizeof size + size);
-  return message;
+  return read(size);
 }
 
 void TlsStream::close() {

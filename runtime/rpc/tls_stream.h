@@ -27,6 +27,9 @@ class TlsStream {
   base::Status write_message(std::string_view message);
   // InvalidArgument for one longer than `limit` (nothing is allocated for it).
   base::StatusOr<std::string> read_message(size_t limit);
+  // Bytes without a length before them.
+  base::Status write(std::string_view bytes);
+  base::StatusOr<std::string> read(size_t size);
   // Says farewell; errors no longer matter.
   void close();
 

@@ -198,18 +198,58 @@ const char* variable(const char* name) {
 
 bool started_as_worker() { return *variable(worker_environment::kProcess) != '\0'; }
 
+namespace {
+
+struct Attachment {
+  RayletSocket raylet;
+  Welcome welcome;
+};
+
+base::StatusOr<Attachment> attach_at(const std::string& host_port, const std::string& token, const proto::Hello& hello,
+                                     base::TimePoint deadline) {
+  RAYO_ASSIGN_OR_RETURN(RayletSocket raylet, RayletSocket::dial(host_port, token, deadline));
+  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(raylet, hello, nullptr));
+  return Attachment{std::move(raylet), std::move(welcome)};
+}
+
+// A raylet welcomes us; a head names its nodes, and the first that we reach is ours.
+base::StatusOr<Attachment> attach_from_afar(const DriverTarget& target, const proto::Hello& hello) {
+  const base::TimePoint deadline = base::deadline_after(base::system_clock().now(), kDialTimeout);
+  RAYO_ASSIGN_OR_RETURN(Attachment first, attach_at(target.host_port, target.token, hello, deadline));
+  if (first.welcome.reply.has_node()) return first;
+  const std::vector<std::string> places = base::split(first.welcome.reply.address(), ',');
+  base::Status last;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const base::TimePoint now = base::system_clock().now();
+    const auto left = static_cast<int64_t>(places.size() - i);
+    auto attached = attach_at(places[i], target.token, hello, now + (deadline - now) / left);
+    if (attached.ok()) return attached;
+    last = attached.status();
+    if (last.code() != absl::StatusCode::kUnavailable && last.code() != absl::StatusCode::kDeadlineExceeded)
+      return last;
+  }
+  return base::within(last, base::cat("the head at ", target.host_port, " answers, but none of its nodes does"));
+}
+
+base::StatusOr<Attachment> attach_here(const DriverTarget& target, const proto::Hello& hello,
+                                       const rpc::Doorbell& doorbell) {
+  RAYO_ASSIGN_OR_RETURN(RayletSocket raylet, RayletSocket::open(target.raylet_socket));
+  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(raylet, hello, &doorbell));
+  return Attachment{std::move(raylet), std::move(welcome)};
+}
+
+}  // namespace
+
 base::StatusOr<std::unique_ptr<Process>> Process::connect(const DriverTarget& target) {
   const auto process = base::random_id<ProcessId>();
   const bool remote = target.raylet_socket.empty();
-  RAYO_ASSIGN_OR_RETURN(RayletSocket raylet,
-                        remote ? RayletSocket::dial(target.host_port, target.token,
-                                                    base::deadline_after(base::system_clock().now(), kDialTimeout))
-                               : RayletSocket::open(target.raylet_socket));
   RAYO_ASSIGN_OR_RETURN(rpc::Doorbell doorbell, rpc::Doorbell::create());
   proto::Hello hello = make_hello(proto::DRIVER, process, target.arguments);
   hello.set_namespace_(target.name_space);
   hello.set_remote(remote);
-  RAYO_ASSIGN_OR_RETURN(Welcome welcome, say_hello(raylet, hello, remote ? nullptr : &doorbell));
+  auto attached = remote ? attach_from_afar(target, hello) : attach_here(target, hello, doorbell);
+  if (!attached.ok()) return attached.status();
+  auto& [raylet, welcome] = *attached;
   RAYO_ASSIGN_OR_RETURN(const PackageId package, offer_program(raylet));
   RAYO_ASSIGN_OR_RETURN(Traffic::Identity identity, identity_of(welcome.reply, process));
   ClusterBackend::Self self{.context = context_of(welcome.reply, process), .package = package};

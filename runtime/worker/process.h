@@ -34,7 +34,7 @@ bool started_as_worker();
 
 struct DriverTarget {
   std::string raylet_socket;           // path of raylet.sock of a node on this machine; empty: remote
-  std::string host_port;               // remote: any raylet's published port ...
+  std::string host_port;               // remote: the published port of the head, or of any raylet ...
   std::string token;                   // ... and the cluster's token, SECRET.FINGERPRINT
   std::string name_space;              // "": one of the job's own
   std::vector<std::string> arguments;  // argv: workers are started with it

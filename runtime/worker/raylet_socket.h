@@ -31,7 +31,7 @@ class RayletSocket {
 
   // Unavailable: nobody listens there, with what to do next.
   static base::StatusOr<RayletSocket> open(const std::string& path);
-  // By any node's published HOST:PORT and the cluster's token. PermissionDenied: the token is another cluster's.
+  // By the published HOST:PORT of the head or of any node, and the cluster's token. PermissionDenied: the token is another cluster's.
   static base::StatusOr<RayletSocket> dial(const std::string& host_port, const std::string& token,
                                            base::TimePoint deadline);
 

@@ -22,13 +22,14 @@ def test_on_two_nodes(home):
     assert "2 nodes, local, 0 failed" in run(home)
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_from_a_remote_driver(home, tmp_path, nodes):
+@pytest.mark.parametrize("nodes, by", [(1, "node"), (2, "node"), (2, "head")])
+def test_from_a_remote_driver(home, tmp_path, nodes, by):
     """It has no arena: large values of others come to it through its raylet, piece by piece."""
     address = home.start_head("--num-cpus", "8")["address"]
     if nodes == 2:
         home.start_node(address, "--num-cpus", "8")
-    assert f"{nodes} nodes, remote, 0 failed" in run(home, **home.away(tmp_path))
+    away = home.away(tmp_path)
+    assert f"{nodes} nodes, remote, 0 failed" in run(home, **(away if by == "node" else {**away, "RAYO_ADDRESS": address}))
 
 
 def test_handles_from_node_to_node(home):

@@ -85,10 +85,38 @@ def test_advertise_through_nat(network):
     assert sorted(node["address"] for node in other.status()["nodes"]) == sorted([f"{gate}:6380", f"{other.address}:6380"]), published
     calls_work_on(head)
     calls_work_on(other)
-    # Without a joined node the other machine is a remote driver, through the gate as well.
+    # Without a joined node the other machine is a remote driver, through the gate as well: by the head's port or the node's.
     other.rayo("stop", code=0)
     head.wait_for(lambda: sum(one["state"] == "alive" for one in head.status()["nodes"]) == 1, "the node has left")
-    calls_work_on(other, ", remote", RAYO_ADDRESS=f"{gate}:6380", **token)
+    for port in (6380, 7379):
+        calls_work_on(other, ", remote", RAYO_ADDRESS=f"{gate}:{port}", **token)
+
+
+def test_a_program_on_another_machine_needs_the_heads_address_alone(two_machines):
+    """What `rayo start --head` prints is what people write into RAYO_ADDRESS."""
+    head, other = two_machines
+    started, token = start_and_token(head, "--num-cpus", "8")
+    calls_work_on(other, "1 nodes, remote", RAYO_ADDRESS=started["address"], **token)
+    wrong = {"RAYO_ADDRESS": started["address"], "RAYO_TOKEN": "0" * 64 + "." + "1" * 64}
+    refused = other.run(BIN / "cluster_calls", env=wrong)
+    assert refused.returncode != 0 and "the cluster refused the connection" in refused.stderr and "`rayo token` on the head's machine" in refused.stderr, refused.stderr
+
+
+def test_a_program_goes_to_a_node_that_it_reaches(two_machines):
+    """The head answers; its own machine's raylet cannot be reached, another node can."""
+    head, other = two_machines
+    started, token = start_and_token(head, "--num-cpus", "0")
+    other.rayo("start", "--address", started["address"], "--num-cpus", "2", env=token, code=0)
+    block = "table inet block {{ chain in {{ type filter hook input priority 0; ip saddr {} tcp dport 6380 reject with tcp reset; }}\n}}"
+    head.sh("nft", block.format(other.address))
+    away = {**token, "RAYO_ADDRESS": started["address"], "RAYO_HOME": str(other.root / "away"), "RAYO_RUNTIME_DIR": str(other.root / "away-run")}
+    done = other.run(BIN / "cluster_lives", "detach", env=away)
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    other.rayo("stop", code=0)
+    head.wait_for(lambda: sum(one["state"] == "alive" for one in head.status()["nodes"]) == 1, "the node has left")
+    done = other.run(BIN / "cluster_lives", "use", env=away)
+    assert done.returncode != 0 and f"the head at {started['address']} answers, but none of its nodes does" in done.stderr, done.stderr
+    assert f"{head.address}:6380: connection refused" in done.stderr, done.stderr
 
 
 # Frames of ours begin with "RAYO" behind 20 bytes of TCP header and 12 of its time stamps; control is TLS.
