@@ -20,6 +20,11 @@ std::string node_text(const proto::NodeInfo& info) {
   return cat("node ", info.hostname(), " (", short_hex(info.node()), ", ", info.address(), ")");
 }
 
+// A node stands once: among the living, or among the dead with its last death.
+void forget_death(std::deque<proto::NodeInfo>& dead, NodeId id) {
+  std::erase_if(dead, [&](const proto::NodeInfo& one) { return id_of(one) == id; });
+}
+
 }  // namespace
 
 NodeTable::Arrival NodeTable::arrival(const proto::Register& registering) const {
@@ -31,6 +36,7 @@ NodeTable::Arrival NodeTable::arrival(const proto::Register& registering) const 
 
 void NodeTable::put(const proto::Register& registering, base::TimePoint now) {
   auto id = id_of(registering.node());
+  forget_death(dead_, id);
   auto& node = nodes_[id];
   node.info = registering.node();
   node.incarnation = registering.incarnation();
@@ -135,6 +141,7 @@ void NodeTable::set_refused(NodeId id, bool refused) {
 void NodeTable::bury(NodeId id, const proto::DeathRecord& why) {
   auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
+  forget_death(dead_, id);
   dead_.push_back(dead_node(std::move(found->second.info), why));
   if (dead_.size() > kDeadNodes) dead_.pop_front();
   nodes_.erase(found);

@@ -3,7 +3,10 @@
 The machines are network namespaces (machines.py).
 """
 import json
+import os
+import signal
 import time
+from pathlib import Path
 
 from conftest import Program, start_and_token
 
@@ -35,9 +38,30 @@ def test_a_machine_that_is_cut_off_is_dead_in_ten_seconds_and_its_actors_callers
     dead = state()
     assert (dead["workers"], dead["drivers"], dead["death"]["kind"]) == (0, 0, "node_lost")
     other.sh("nft", "delete", "table", "inet", "cut")
-    back = lambda: any(one["state"] == "alive" and one["address"] == joined["node_address"] for one in head.status()["nodes"])
-    head.wait_for(back, "the machine is back", 30)
+    head.wait_for(lambda: state()["state"] == "alive", "the machine is back", 30)
+    assert len(head.status()["nodes"]) == 2
     assert program.end() == 0
+
+
+def test_a_node_that_was_dead_and_comes_back_is_one_row(home):
+    file = home.root / "rayo.toml"
+    file.write_text('[nodes]\ndead_after_silent = "2s"\n')
+    address = home.start_head("--config", file)["address"]
+    node = home.start_node(address)
+    raylet = int((Path(node["node_dir"]) / "raylet.pid").read_text().split()[0])
+
+    def rows():
+        return [one for one in home.rayo("list", "nodes", "--json", code=0).json()["nodes"] if one["id"] == node["node"]]
+    for _ in range(2):
+        os.kill(raylet, signal.SIGSTOP)
+        try:
+            home.wait_for(lambda: rows()[0]["state"] == "dead", "the node is dead")
+        finally:
+            os.kill(raylet, signal.SIGCONT)
+        home.wait_for(lambda: any(row["state"] == "alive" for row in rows()), "the node is back")
+        assert [(row["state"], row["death"]) for row in rows()] == [("alive", None)]
+        assert [one["state"] for one in home.status()["nodes"]] == ["alive", "alive"]
+        assert home.rayo("list", "nodes", code=0).out.count(node["node"][:12]) == 1
 
 
 def test_a_remote_driver_whose_machine_is_cut_off_leaves_nothing(two_machines):
