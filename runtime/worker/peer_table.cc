@@ -81,7 +81,9 @@ base::StatusOr<PeerId> PeerTable::add_tcp(base::Fd socket, std::unique_ptr<rpc::
 
 base::Status PeerTable::attach_raylet(base::Fd socket, std::unique_ptr<rpc::TlsPump> tls) {
   RAYO_RETURN_IF_ERROR(watch(socket.get(), kRayletEvent, false, EPOLL_CTL_ADD));
+  raylet_in_child_.reset();
   raylet_ = std::make_unique<rpc::SocketChannel>(std::move(socket), std::move(tls));
+  raylet_in_child_.emplace(raylet_->fd());
   raylet_watches_writable_ = false;
   return {};
 }
@@ -332,6 +334,7 @@ void PeerTable::read_raylet(uint32_t events) {
   });
   if (read.ok() || raylet_.get() != link) return;
   unwatch(link->fd());
+  raylet_in_child_.reset();
   dead_sockets_.push_back(std::move(raylet_));
   sink_.on_raylet_closed(read);
 }

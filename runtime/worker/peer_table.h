@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sys/epoll.h>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/rpc/tcp_channel.h"
 #include "runtime/rpc/tls_pump.h"
+#include "runtime/worker/closed_in_child.h"
 #include "runtime/worker/engine.h"
 #include "runtime/worker/ring_peer.h"
 
@@ -112,6 +114,7 @@ class PeerTable {
   std::vector<PeerId> kicks_;
   std::vector<std::pair<PeerId, base::Status>> failures_;
   std::unique_ptr<rpc::SocketChannel> raylet_;
+  std::optional<ClosedInChild> raylet_in_child_;  // of raylet_'s socket
   bool raylet_watches_writable_ = false;
   PeerId last_heard_ = kNoPeer;
   rpc::FlatBuffer scratch_;

@@ -4,6 +4,7 @@ The programs are tests/cluster/programs/deaths.cc; what is killed is killed for 
 """
 import json
 import os
+import random
 import signal
 import time
 import urllib.request
@@ -83,6 +84,14 @@ def what_lists_say(home):
     return left + [f"actor {one}" for one in home.rayo("list", "actors", "--json", code=0).json()["actors"] if one["state"] != "dead"]
 
 
+def wait_until_nothing_is_left(home, daemons, shared):
+    gone = time.monotonic()
+    while (left := what_is_left(home, daemons, shared)) and time.monotonic() - gone < 5:
+        pass
+    assert not left, left
+    return time.monotonic() - gone
+
+
 def shows_what_is_held(status, large):
     nodes = status["nodes"]
     return (status["actors"]["alive"] == 2 and sum(node["drivers"] for node in nodes) == 1
@@ -109,13 +118,60 @@ def test_a_drivers_end_leaves_nothing_within_a_second(home, nodes, tmp_path, end
         program.process.send_signal(end)
     code = program.process.wait(20)
     assert code == {"return": 0, "throw": -signal.SIGABRT}.get(end, -end if not isinstance(end, str) else None)
-    gone = time.monotonic()
-    while (left := what_is_left(home, daemons, shared)) and time.monotonic() - gone < 5:
-        pass
-    took = time.monotonic() - gone
-    assert not left, left
+    took = wait_until_nothing_is_left(home, daemons, shared)
     assert took <= 1, f"gone after {took:.2f} s"
     assert not (listed := what_lists_say(home)), listed
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("place", ["on_a_node", "remote"])
+def test_a_driver_killed_at_any_moment_leaves_nothing_within_a_second(home, nodes, tmp_path, place):
+    """Ten lives each: with a child that it has forked, which lives on, and without."""
+    seed = os.environ.get("RAYO_TEST_SEED", "1")
+    chance = random.Random(f"{seed} {place}")
+    daemons, shared = set(home.processes()), mapped_files(home)
+    away = home.away(tmp_path) if place == "remote" else None
+    for life in range(10):
+        moment = chance.uniform(0, chance.choice([0.15, 1]))
+        program = Program(home, "cluster_ends", "busy", *["fork"] * (life % 2), *nodes, env=away)
+        time.sleep(moment)
+        program.process.kill()
+        program.process.wait(20)
+        program.reader.join(20)  # a child has said its pid, and closed its output
+        children = {int(line.split()[1]) for line in list(program.lines.queue) if line}
+        try:
+            took = wait_until_nothing_is_left(home, daemons | children, shared)
+            assert took <= 1, f"seed {seed}, life {life}, killed after {moment:.3f} s: gone after {took:.2f} s"
+            assert all(map(lives, children))
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("place", ["on_a_node", "remote"])
+@pytest.mark.parametrize("end", ["return", "kill"])
+def test_a_forked_child_neither_breaks_its_parent_nor_keeps_its_job(home, nodes, tmp_path, end, place):
+    daemons, shared = set(home.processes()), mapped_files(home)
+    program = Program(home, "cluster_ends", "fork", *nodes, env=home.away(tmp_path) if place == "remote" else None)
+    child = int(program.line_that("child ", 60).split()[1])
+    try:
+        assert program.line(60) == "good"
+        if end == "return":
+            assert program.end() == 0
+        else:
+            program.process.kill()
+            program.process.wait(20)
+        took = wait_until_nothing_is_left(home, daemons | {child}, shared)
+        assert took <= 1 and lives(child), f"gone after {took:.2f} s"
+        assert not (listed := what_lists_say(home)), listed
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_killed_raylet_leaves_no_process_and_its_actors_callers_are_told_node_lost(home, nodes):
