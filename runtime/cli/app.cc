@@ -30,7 +30,7 @@ constexpr std::array kCommands{
     Command{"list", list_command, "list nodes|workers|actors|tasks|objects|jobs",
             "one line each, or --json; --filter key=value"},
     Command{"why", why_command, "why ID", "why an actor, task or node is as it is, node by node"},
-    Command{"logs", logs_command, "logs [ID] [--follow] [--tail N]",
+    Command{"logs", logs_command, "logs [ID] [--follow] [--tail N] [--json]",
             "what a worker, an actor or this machine's daemons printed"},
     Command{"config", config_command, "config [--json]", "each setting, its value and where it comes from"},
     Command{"doctor", doctor_command, "doctor", "check what commonly breaks, and how to mend it"},

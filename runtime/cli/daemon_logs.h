@@ -10,6 +10,7 @@ struct DaemonLogs {
   std::string which;  // "" all, "head", "node-1"
   int64_t tail = -1;  // lines; -1: all
   bool follow = false;
+  bool json = false;
 };
 
 // Returns the exit code; with `follow` it ends when the reader of our output goes, or by Ctrl-C.

@@ -6,6 +6,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/cli/daemon_logs.h"
 #include "runtime/cli/failure_report.h"
+#include "runtime/cli/json_log.h"
 #include "runtime/rpc/proto_ids.h"
 
 namespace rayo::cli {
@@ -19,14 +20,35 @@ constexpr base::Duration kPatience = 5s;
 struct LogFlags {
   std::string id, address;
   int64_t tail = -1;
-  bool follow = false;
+  bool follow = false, json = false;
 };
 
 struct LogPlace {
-  ProcessId process;
+  ProcessId process;  // nil: the raylet's own log
+  LogOrigin origin;   // where it is asked for
   std::unique_ptr<rpc::Channel> owned;
   rpc::Channel* raylet = nullptr;
 };
+
+// Whose log it is, as far as the head can tell.
+base::StatusOr<LogOrigin> find_origin(rpc::Channel& head, const proto::FindLogReply& place) {
+  const auto process = rpc::from_proto<ProcessId>(place.process());
+  LogOrigin origin{.name = process ? "" : "raylet", .daemon = !process};
+  proto::ListRequest request;
+  request.set_what("nodes");
+  RAYO_ASSIGN_OR_RETURN(const proto::ListReply nodes, head.call_blocking(rpc::head::kList, request, kPatience));
+  for (const proto::NodeInfo& node : nodes.nodes())
+    if (node.address() == place.node_address()) origin.node = rpc::from_proto<NodeId>(node.node()).hex();
+  if (!process) return origin;
+  request.set_what("workers");
+  RAYO_ASSIGN_OR_RETURN(const proto::ListReply all, head.call_blocking(rpc::head::kList, request, kPatience));
+  for (const proto::WorkerInfo& worker : all.workers()) {
+    if (rpc::from_proto<ProcessId>(worker.process()) != process) continue;
+    origin.pid = worker.pid();
+    origin.name = worker.what().empty() ? worker.kind() : worker.what();
+  }
+  return origin;
+}
 
 // The raylet that holds the log of `id`.
 base::StatusOr<LogPlace> find_log(const LogFlags& wanted, Cluster& cluster, Terminal& terminal) {
@@ -40,6 +62,9 @@ base::StatusOr<LogPlace> find_log(const LogFlags& wanted, Cluster& cluster, Term
   }
   LogPlace place;
   place.process = rpc::from_proto<ProcessId>(reply.process());
+  if (wanted.json) {
+    RAYO_ASSIGN_OR_RETURN(place.origin, find_origin(*head, reply));
+  }
   std::error_code error;
   bool here = !reply.node_control().empty() && std::filesystem::exists(reply.node_control(), error);
   if (here) {
@@ -58,10 +83,16 @@ base::Status copy_log(const LogPlace& place, const LogFlags& wanted, Terminal& t
   request.set_tail_lines(wanted.tail < 0 ? 0 : wanted.tail);
   request.set_follow(wanted.follow);
   RAYO_ASSIGN_OR_RETURN(auto stream, place.raylet->open(rpc::raylet::kReadLog, request));
+  JsonLog lines(terminal.out(), place.origin);
   for (;;) {
     RAYO_ASSIGN_OR_RETURN(auto chunk, stream->read());
-    if (!chunk) return stream->finish(base::deadline_after(base::system_clock().now(), kPatience));
-    if (chunk->error()) {
+    if (!chunk) {
+      lines.finish();
+      return stream->finish(base::deadline_after(base::system_clock().now(), kPatience));
+    }
+    if (wanted.json) {
+      lines.add(chunk->data(), chunk->error());
+    } else if (chunk->error()) {
       std::cerr << chunk->data() << std::flush;
     } else {
       terminal.out() << chunk->data() << std::flush;
@@ -98,6 +129,7 @@ int logs_command(const Arguments& arguments, Terminal& terminal) {
   add_address_flag(flags, wanted.address);
   flags.on("--follow", wanted.follow, "go on with what comes, until Ctrl-C");
   flags.text("--tail", tail, "N", "only the last N lines");
+  flags.on("--json", wanted.json, "one JSON object a line: at, node, pid, name, stream, text");
   if (auto done = flags.read(arguments, terminal)) return *done;
   if (tail) {
     auto lines = parse_line_count(*tail);
@@ -113,7 +145,7 @@ int logs_command(const Arguments& arguments, Terminal& terminal) {
     return terminal.fail("cannot show the daemons' logs: no node of that cluster runs on this machine",
                          "rayo logs there, or rayo logs ID", kFailed);
   }
-  return print_daemon_logs(*session, {wanted.id, wanted.tail, wanted.follow}, terminal);
+  return print_daemon_logs(*session, {wanted.id, wanted.tail, wanted.follow, wanted.json}, terminal);
 }
 
 }  // namespace rayo::cli

@@ -182,6 +182,9 @@ def test_readers_answer_in_json_and_in_words(cluster):
     why = cluster.rayo("why", cluster.head["node"][:8], "--json", code=0).json()
     assert why["kind"] == "node"
     assert "head" in cluster.rayo("logs", "--tail", "5", code=0).out
+    lines = [json.loads(line) for line in cluster.rayo("logs", "--tail", "1", "--json", code=0).out.splitlines()]
+    assert [(line["name"], line["stream"]) for line in lines] == [("head", "stderr"), ("node-1", "stderr")], lines
+    assert all(line["pid"] in cluster.processes() and abs(line["at"] - time.time()) < 60 for line in lines), lines
     assert cluster.rayo("doctor", "--json").json()["schema"] == 1
 
 

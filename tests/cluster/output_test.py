@@ -1,4 +1,5 @@
 """What a user loses if these fail: what workers print is not found, floods the terminal, or nobody says why things are so."""
+import json
 import os
 import re
 import signal
@@ -28,6 +29,15 @@ def test_what_an_actor_prints_is_shown_to_its_driver_and_by_logs(cluster):
         assert told == [f"last words of {worker['pid']}"] + [f"line {i} of many" for i in range(5)], (name, told)
     assert cluster.rayo("logs", actor, "--tail", "2", code=0).out == "line 3 of many\nline 4 of many\n"
     assert "answers on" in cluster.rayo("logs", cluster.head["node"], code=0).out  # the raylet's own log
+    lines = [json.loads(line) for line in cluster.rayo("logs", actor, "--json", "--tail", "2", code=0).out.splitlines()]
+    same = {"schema": 1, "at": None, "node": cluster.head["node"], "pid": worker["pid"], "name": worker["what"], "stream": "stdout"}
+    assert lines == [{**same, "text": f"line {i} of many"} for i in (3, 4)] and CLASS in worker["what"], lines
+    *_, own = [json.loads(line) for line in cluster.rayo("logs", cluster.head["node"], "--json", code=0).out.splitlines()]
+    assert (own["name"], own["node"], own["stream"]) == ("raylet", cluster.head["node"], "stderr") and abs(own["at"] - time.time()) < 60, own
+    follower = cluster.popen("logs", worker["id"], "--follow", "--tail", "1", "--json")
+    assert json.loads(follower.stdout.readline())["text"] == "line 4 of many"
+    follower.send_signal(signal.SIGINT)
+    follower.communicate(timeout=20)
     follower = cluster.popen("logs", worker["id"], "--follow", "--tail", "1")
     assert follower.stdout.readline() == "line 4 of many\n"
     program.tell("2")
