@@ -270,6 +270,10 @@ void PeerTable::report_failures() {
     bury(*slot);
     sink_.on_peer_closed(peer, why);
   }
+  forget_dead();
+}
+
+void PeerTable::forget_dead() {
   dead_rings_.clear();
   dead_sockets_.clear();
 }

@@ -62,6 +62,8 @@ class PeerTable {
   // Reads every ring, bit or not; `regardless` also rings each peer that has not read on, past its doorbell's
   // words.
   void scan_rings(bool regardless);
+  // Lets go of what was closed since the last time. Not from within a frame's handling.
+  void forget_dead();
   // Something was seen to fail and not yet reported.
   bool has_news() const { return !failures_.empty(); }
   // How many words of the doorbell's bits are in use.
