@@ -12,6 +12,7 @@
 #include "runtime/base/loop/blocking.h"
 #include "runtime/base/package_files.h"
 #include "runtime/raylet/node.h"
+#include "runtime/rpc/dial.h"
 #include "tests/runtime/raylet/fake_head.h"
 #include "tests/runtime/raylet/fake_worker.h"
 
