@@ -21,7 +21,7 @@ constexpr unsigned kHuge2MiB = 21u << 26;  // MFD_HUGE_2MB of <linux/memfd.h>, w
 constexpr std::string_view kNextStep =
     "start with a smaller --object-store-memory, or give the machine or its cgroup more";
 
-constexpr size_t kMappedWrite = 4 << 20;       // two huge pages: below, a mapping costs more than it saves
+constexpr size_t kMappedWrite = 8 << 20;       // below, to ask for huge pages costs more than they save
 constexpr size_t kProbe = size_t{16} * kPage;  // what tells huge pages from small ones
 
 // The part of an arena that holds an extent, for writing. Empty where it cannot be mapped.
@@ -52,7 +52,8 @@ long faults_of_this_thread() {
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-// Whether first writes there cost a fault a huge page: the kernel may have had none. At least kProbe bytes, which are lost.
+// Whether first writes there cost a fault a huge page: the kernel may have had none, and what was given back to it in part is
+// small since. At least kProbe bytes, which are lost.
 bool has_huge_pages(std::byte* memory) {
   const long before = faults_of_this_thread();
   for (size_t at = 0; at < kProbe; at += kPage) *static_cast<volatile std::byte*>(memory + at) = std::byte{0};
@@ -138,15 +139,11 @@ base::Status ArenaView::write(int64_t offset, std::span<const std::byte> bytes) 
 }
 
 bool ArenaView::write_mapped(int64_t offset, std::span<const std::byte> bytes) {
-  if (bytes.size() < kMappedWrite || small_pages_.load(std::memory_order_relaxed)) return false;
+  if (bytes.size() < kMappedWrite) return false;
   const off_t hole = lseek(fd_.get(), offset, SEEK_HOLE);
   if (hole < offset + static_cast<int64_t>(bytes.size())) return false;  // a page of it is still to be found
   const Writable target(fd_.get(), offset, bytes.size());
-  if (!target) return false;
-  if (!has_huge_pages(target.extent())) {
-    small_pages_.store(true, std::memory_order_relaxed);
-    return false;
-  }
+  if (!target || !has_huge_pages(target.extent())) return false;
   std::copy(bytes.begin(), bytes.end(), target.extent());
   return true;
 }

@@ -16,7 +16,6 @@
 // writes before reads.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -74,7 +73,6 @@ class ArenaView {
   base::Fd fd_;
   const std::byte* memory_ = nullptr;
   int64_t size_bytes_ = 0;
-  std::atomic<bool> small_pages_{false};  // seen by a large write: none asks again
 };
 
 }  // namespace rayo::object_store
