@@ -45,7 +45,8 @@ void Engine::Parts::look_around() {
 void Engine::Parts::run_deadlines(base::TimePoint now) {
   if (sink.next_deadline() > now) return;
   sink.on_deadline(now);
-  peers.forget_dead();  // nothing else may come for long, and descriptors of what it has closed are not to wait for that
+  peers
+      .forget_dead();  // nothing else may come for long, and descriptors of what it has closed are not to wait for that
   if (!waiters.empty()) waiters.wake_ready();
 }
 
