@@ -119,7 +119,7 @@ def _check_amounts(options):
     for name, amount in [*asked.items(), *custom.items()]:
         if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
             raise TypeError(f"{name} is {amount!r}: a number")
-        if not 0 <= amount < float("inf"):
+        if amount < 0:  # what is no number at all, or too large, the native part refuses with its limits
             raise ValueError(f"{name} is {amount!r}: a number from 0")
     if (gpus := options.get("num_gpus", 0)) > 1 and gpus != int(gpus):
         raise ValueError(f"num_gpus is {gpus}: a part of one device, or whole ones")
