@@ -135,6 +135,7 @@ TEST_F(NodeTest, NoActorBeginsBeforeAHeadHasAnsweredThatMayRefuseIt) {
     ASSERT_TRUE(head_->await_beats());
     create_actor("Counter");
     ASSERT_TRUE(await_state(proto::ALIVE));
+    for (auto limit = loop_->deadline(10s); !head_->started && loop_->now() < limit;) base::sleep_for(5ms);
     EXPECT_TRUE(head_->started) << "and as before when there is room again";
   });
 }
