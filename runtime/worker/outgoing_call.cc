@@ -64,14 +64,21 @@ const ErrorRecord* OutgoingCall::failed_argument() const {
 }
 
 namespace {
-bool travels_in_the_frame(const ObjectSlot& argument) {
-  return argument.ready() && !argument.in_arena && argument.size <= kInlineArgument;
+// What the values of a call's refs may take in its frame together; the arguments themselves have 12 of its 16 MiB.
+constexpr size_t kInlinedTogether = 3u << 20;
+
+// `room` is what is left of that, and is less after it.
+bool travels_in_the_frame(const ObjectSlot& argument, size_t& room) {
+  if (!argument.ready() || argument.in_arena || argument.size > std::min(kInlineArgument, room)) return false;
+  room -= argument.size;
+  return true;
 }
 }  // namespace
 
 bool OutgoingCall::self_contained() const {
+  size_t room = kInlinedTogether;
   return std::all_of(refs.begin(), refs.begin() + static_cast<ptrdiff_t>(argument_count),
-                     [](const internal::ObjectHandle& ref) { return travels_in_the_frame(slot_of(ref)); });
+                     [&room](const internal::ObjectHandle& ref) { return travels_in_the_frame(slot_of(ref), room); });
 }
 
 bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
@@ -81,9 +88,10 @@ bool OutgoingCall::send(PeerId peer, rpc::FrameHeader header, bool keep) {
   std::vector<ObjectId> ids;
   std::vector<InlineValue> values;
   std::vector<internal::ObjectHandle> within;  // refs inside the values that travel in the frame
+  size_t room = kInlinedTogether;
   for (size_t i = 0; i < refs.size(); ++i) {
     ObjectSlot& slot = slot_of(refs[i]);
-    const bool inlined = i < argument_count && travels_in_the_frame(slot);
+    const bool inlined = i < argument_count && travels_in_the_frame(slot, room);
     ids.push_back(inlined ? ObjectId{} : slot.id);
     if (!inlined) {
       wire.share(slot);

@@ -23,6 +23,22 @@ def test_wait_of_nothing_is_nothing_and_a_negative_timeout_is_refused(ray):
         ray.wait([ray.put(1)], timeout=-1)
 
 
+def test_a_call_takes_hundreds_of_refs_to_small_values(ray):
+    """Each is small enough to travel with the call, all of them are more than it carries."""
+
+    @ray.remote
+    def total(*parts):
+        return sum(map(len, parts))
+
+    @ray.remote
+    class Adder:
+        def total(self, *parts):
+            return sum(map(len, parts))
+
+    parts = [ray.put(bytes(90_000)) for _ in range(200)]
+    assert ray.get([total.remote(*parts), Adder.remote().total.remote(*parts)], timeout=30) == [18_000_000] * 2
+
+
 def test_refs_and_handles_are_copied_with_what_holds_them(ray):
     @ray.remote
     class Held:
