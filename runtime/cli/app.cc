@@ -24,18 +24,18 @@ struct Command {
 };
 
 constexpr std::array kCommands{
-    Command{"start", start_command, "start --head | --address HOST:PORT", "start a cluster here, or join one"},
+    Command{"start", start_command, "start --head | --address HOST:PORT [--json]", "start a cluster here, or join one"},
     Command{"stop", stop_command, "stop [--all]", "end this machine's part; on the head's machine the cluster"},
     Command{"status", status_command, "status [--json] [--watch]", "what runs where, and what waits for what"},
     Command{"list", list_command, "list nodes|workers|actors|tasks|objects|jobs",
             "one line each, or --json; --filter key=value"},
-    Command{"why", why_command, "why ID", "why an actor, task or node is as it is, node by node"},
+    Command{"why", why_command, "why ID [--json]", "why an actor, task or node is as it is, node by node"},
     Command{"logs", logs_command, "logs [ID] [--follow] [--tail N] [--json]",
             "what a worker, an actor or this machine's daemons printed"},
     Command{"config", config_command, "config [--json]", "each setting, its value and where it comes from"},
-    Command{"doctor", doctor_command, "doctor", "check what commonly breaks, and how to mend it"},
-    Command{"token", token_command, "token", "the line that joins another machine"},
-    Command{"version", version_command, "version", "the version"},
+    Command{"doctor", doctor_command, "doctor [--json]", "check what commonly breaks, and how to mend it"},
+    Command{"token", token_command, "token [--json]", "the line that joins another machine"},
+    Command{"version", version_command, "version [--json]", "the version"},
 };
 
 // Programs of their own, told where they are installed.
