@@ -283,7 +283,9 @@ class FakeRaylet {
         return leases(from, message.request_leases());
       case M::kReturnLease: {
         ++leases_returned;
-        return;
+        std::erase_if(
+            grants_, [&](const Grant& grant) { return grant.lease == id_of<LeaseId>(message.return_lease().lease()); });
+        return grant_wishes();
       }
       case M::kLendCpu:
         if (!message.lend_cpu().take_back()) ++lent;
