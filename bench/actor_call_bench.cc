@@ -55,6 +55,7 @@ struct Echo {
 };
 
 int64_t same(int64_t n) { return n; }
+int64_t stay_on(int64_t core) { return Echo().stay_on(core); }
 
 ActorOptions on(const std::string& node) {
   ActorOptions options;
@@ -119,14 +120,6 @@ struct References {
   SocketEcho unix_socket{unix_pair()};
   SocketEcho tcp{tcp_pair()};
 };
-
-// Where the two ends of a row are, those of its reference as those of its calls. Left alone, the kernel puts them on one
-// core or on two as it happens, and to wake a core that rests costs here ten times what a wake on the same core does.
-struct Ends {
-  const char* suffix;
-  size_t there;  // `here` is core 0
-};
-constexpr Ends kTwoCores{"", 1}, kOneCore{"_on_one_core", 0};
 
 template <class Reference>
 void put_ends(const Ends& ends, const Reference& reference, const ActorHandle<Echo>& actor) {
@@ -210,7 +203,10 @@ void two_nodes(Report& report, References& references) {
 }
 
 void tasks(Report& report) {
+  const OnCore here(0);
   const auto actor = echo_on("first");
+  (void)actor.call<&Echo::stay_on>(static_cast<int64_t>(kTwoCores.there)).get();
+  (void)remote<stay_on>(static_cast<int64_t>(kTwoCores.there)).get();  // of the worker that stays leased
   report.ratio(
       {"task.sync", "us", Better::kLower, "actor call", 2}, [&] { return call_us(actor, 1000); },
       [] { return p50_us(1000, [] { (void)remote<same>(int64_t{1}).get(); }); });

@@ -27,9 +27,25 @@ double sync_us(Echo& echo) {
   return p50_us(kCalls, [&] { echo.call(); });
 }
 
-double raw_ring_us(RawRingEcho& ring) {
-  const OnCore here(0);
-  return sync_us(ring);
+// From a thread that is kept on core 0.
+template <class Reference>
+void put_ends(const Ends& ends, const Reference& reference, const EngineEcho& engine) {
+  reference.stay_on(ends.there);
+  engine.stay_on(ends.there);
+}
+
+// One call at a time over the network, against the barest one, with both ends on two cores and on one.
+template <class Reference>
+void sync_rows(Report& report, RowSpec spec, Reference& reference, EngineEcho& engine) {
+  const std::string name = spec.name;
+  for (const Ends& ends : {kTwoCores, kOneCore}) {
+    put_ends(ends, reference, engine);
+    spec.name = name + ends.suffix;
+    report.ratio(
+        spec, [&] { return p50_us(4000, [&] { reference.call(); }); },
+        [&] { return p50_us(4000, [&] { engine.call(); }); });
+  }
+  put_ends(kTwoCores, reference, engine);
 }
 
 template <class Echo>
@@ -45,15 +61,21 @@ double after_idle_us(Echo& echo) {
 }
 
 void one_at_a_time(Report& report) {
+  const OnCore here(0);
   RawRingEcho raw;
   EventfdPingPong eventfd;
   EngineEcho engine;
+  engine.stay_on(kTwoCores.there);
   report.ratio(
-      {"call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3}, [&] { return raw_ring_us(raw); },
+      {"call.same_node.sync", "us", Better::kLower, "raw ring round trip", 3}, [&] { return sync_us(raw); },
       [&] { return sync_us(engine); });
-  report.ratio(
-      {"call.same_node.after_1ms_idle", "us", Better::kLower, "eventfd ping-pong after 1 ms", 1.5},
-      [&] { return after_idle_us(eventfd); }, [&] { return after_idle_us(engine); });
+  for (const Ends& ends : {kTwoCores, kOneCore}) {
+    put_ends(ends, eventfd, engine);
+    report.ratio(
+        {std::string("call.same_node.after_1ms_idle") + ends.suffix, "us", Better::kLower,
+         "eventfd ping-pong after 1 ms", 1.5},
+        [&] { return after_idle_us(eventfd); }, [&] { return after_idle_us(engine); });
+  }
 }
 
 void idle_peers(Report& report) {
@@ -64,8 +86,10 @@ void idle_peers(Report& report) {
 }
 
 void in_flight(Report& report) {
+  const OnCore here(0);
   SocketEcho socket(unix_pair());
   EngineEcho engine;
+  put_ends(kTwoCores, socket, engine);
   for (const size_t window : {size_t{64}, size_t{1000}})
     report.ratio(
         {"call.same_node.in_flight_" + std::to_string(window), "calls/s", Better::kHigher, "coalesced unix-socket echo",
@@ -74,11 +98,10 @@ void in_flight(Report& report) {
 }
 
 void two_nodes(Report& report) {
+  const OnCore here(0);
   SocketEcho socket(tcp_pair());
   EngineEcho engine({.tcp = true});
-  report.ratio(
-      {"call.tcp.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25},
-      [&] { return p50_us(4000, [&] { socket.call(); }); }, [&] { return p50_us(4000, [&] { engine.call(); }); });
+  sync_rows(report, {"call.tcp.sync", "us", Better::kLower, "raw TCP ping-pong", 1.25}, socket, engine);
   report.ratio(
       {"call.tcp.in_flight_1000", "calls/s", Better::kHigher, "coalesced TCP echo", 0.5},
       [&] { return socket.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });
@@ -86,11 +109,10 @@ void two_nodes(Report& report) {
 
 // Between machines: nodes of one machine (the clusters of the other benchmarks) do not encrypt.
 void two_machines(Report& report) {
+  const OnCore here(0);
   TlsEcho openssl(tcp_pair());
   EngineEcho engine({.tcp = true, .tls = true});
-  report.ratio(
-      {"call.tls.sync", "us", Better::kLower, "OpenSSL ping-pong", 1.25},
-      [&] { return p50_us(4000, [&] { openssl.call(); }); }, [&] { return p50_us(4000, [&] { engine.call(); }); });
+  sync_rows(report, {"call.tls.sync", "us", Better::kLower, "OpenSSL ping-pong", 1.25}, openssl, engine);
   report.ratio(
       {"call.tls.in_flight_1000", "calls/s", Better::kHigher, "OpenSSL echo", 0.8},
       [&] { return openssl.calls_per_second(1000, kSpan); }, [&] { return engine.calls_per_second(1000, kSpan); });

@@ -117,6 +117,8 @@ class EngineEcho {
     engine_.start_service();
   }
   EngineEcho(const EngineEcho&) = delete;
+  // The other end.
+  void stay_on(size_t core) const { child_.stay_on(core); }
 
   void call() {
     std::lock_guard hold(engine_.baton());
