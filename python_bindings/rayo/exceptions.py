@@ -45,7 +45,7 @@ class RayActorError(RayError):
 
 
 class ActorDiedError(RayActorError):
-    """The actor is dead and does not come back; `death` says how it ended."""
+    """The process in which the actor lived has ended; `death` says how. With max_restarts a later call may succeed."""
 
 
 class ActorUnavailableError(RayActorError):
@@ -81,7 +81,7 @@ class ObjectStoreFullError(OutOfMemoryError):
 
 
 class PendingCallsLimitExceeded(RayError):
-    """More calls are on their way to one actor than it takes."""
+    """This process has 1,024 calls under way to that actor and none ended within 60 s, or it has max_pending_calls of them."""
 
 
 class RaySystemError(RayError):

@@ -5,7 +5,7 @@
 // and time points, ObjectRef, ActorHandle, and any aggregate of them: a struct without constructors, bases
 // and private members. No macro, no registration.
 //
-//   struct Order { std::string item; std::vector<double> prices; std::optional<Order2> next; };
+//   struct Order { std::string item; std::vector<double> prices; std::optional<std::string> note; };
 //
 // An aggregate travels with a hash of its shape (its name, and its members' types all the way down); a
 // receiver whose type has another shape gets TypeMismatch with both names. A type of any other kind is taught

@@ -30,13 +30,13 @@ enum class DeathKind : uint8_t {
   kExit = 1,         // exit_code says how
   kSignal = 2,       // signal says which
   kOutOfMemory = 3,  // the kernel's or the raylet's verdict
-  kNodeLost = 4,
+  kNodeLost = 4,     // the head has given its node up, or its node was started anew
   kKilled = 5,       // rayo::kill
   kStartFailed = 6,  // never reached init, or the constructor threw
-  kFenced = 7,
-  kDriverGone = 8,  // the program that owned it ended
-  kOutOfScope = 9,  // the last handle was dropped
-  kStopped = 10,    // rayo stop
+  kFenced = 7,       // its node was thought dead, and another life of the actor took its place
+  kDriverGone = 8,   // the program that owned it ended
+  kOutOfScope = 9,   // the last handle was dropped
+  kStopped = 10,     // rayo stop
 };
 
 // "exit", "signal", "out_of_memory" ...: the names of `rayo status --json`.
@@ -118,7 +118,8 @@ class TaskError : public Error {
   bool system() const noexcept { return kind() == ErrorKind::kTaskSystem; }
 };
 
-// The actor is dead and does not come back; death() says how it ended.
+// The process in which the actor lived has ended, or never began; death() says how. An actor with max_restarts may come
+// back: a later call can succeed.
 class ActorDied : public Error {
  public:
   using Error::Error;
@@ -152,7 +153,8 @@ class Unavailable : public Error {
  public:
   using Error::Error;
 };
-// More calls are in flight to one process than its window holds.
+// This process has 1,024 calls under way to that actor and none ended within 60 s; or it has max_pending_calls of them, and
+// is told at once. Also where a node or the head has no room for more: the text says for what.
 class Backpressure : public Error {
  public:
   using Error::Error;

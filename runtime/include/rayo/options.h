@@ -30,7 +30,8 @@ struct Resources {
   std::map<std::string, double> custom{};  // by name, as given to `rayo start --resources`
 };
 
-// A condition on a node's label: its value is one of `values` (with `negate`: none of them).
+// A condition on a node's label: its value is one of `values` (with `negate`: none of them). No values: the label is
+// there (with `negate`: is not).
 struct LabelRule {
   std::string key{};
   std::vector<std::string> values{};
@@ -71,17 +72,18 @@ struct ActorOptions {
   // Bytes, of those stacks. 0: none, for languages whose methods end their calls from threads of their own.
   int64_t stack_size = 256 << 10;
   std::chrono::milliseconds start_timeout{60'000};  // covers the constructor
-  std::chrono::milliseconds schedule_timeout{
-      60'000};  // until Unschedulable where no living node could ever hold it; 0: never
+  // Until Unschedulable, where no living node could ever hold it; 0: never.
+  std::chrono::milliseconds schedule_timeout{60'000};
   std::map<std::string, std::string> environment{};  // of the actor's process
 };
 
 struct TaskOptions {
   Resources resources{};
+  // labels, node, node_soft, spread, schedule_timeout: as of actors.
   std::vector<LabelRule> labels{};
   NodeId node{};
   bool node_soft = false;
-  bool spread = false;  // as of actors; each such task asks the head for its place
+  bool spread = false;  // each such task asks the head for its place
   std::chrono::milliseconds schedule_timeout{60'000};
   // A task whose process or node dies runs again, where there is room, at most so often: then it may have run more than
   // once. 0: never; -1: without end.
@@ -91,9 +93,9 @@ struct TaskOptions {
 };
 
 struct InitOptions {
-  // "HOST:PORT[,HOST:PORT...]" of heads; empty: RAYO_ADDRESS, else the one live session of this home, else a
-  // cluster of this program's own that ends with it. "auto": the same, and Unavailable in the place of one of its own;
-  // "local": one of its own, whatever runs here.
+  // HOST:PORT of the head or of any node; several, with commas: the first that answers. Empty: RAYO_ADDRESS, else the one
+  // live session of this home, else a cluster of this program's own that ends with it. "auto": the same, and Unavailable
+  // in the place of one of its own; "local": one of its own, whatever runs here.
   std::string address{};
   std::string name_space{};   // of names; empty: one of this program's own
   bool in_process = false;    // everything in this process, without a cluster: unit tests, debuggers
@@ -106,7 +108,12 @@ struct InitOptions {
   int64_t object_store_memory = 0;              // bytes; 0: a share of the machine's memory
 };
 
-enum class NodeState : uint8_t { kAlive, kSuspect, kDraining, kDead };
+enum class NodeState : uint8_t {
+  kAlive,
+  kSuspect,   // the head has heard nothing of it for nodes.suspect_after
+  kDraining,  // of a later version (`rayo drain`): no node is in this state yet
+  kDead,
+};
 
 struct DeviceRecord {
   int index = 0;
