@@ -1,5 +1,5 @@
 // How soon the callers of a worker that is killed know of it, on its node and on another one: from the kill to the error
-// that the waiting get() throws. The budget is absolute (design.md section 4).
+// that the waiting get() throws. The budget is absolute.
 #include <signal.h>
 #include <stdexcept>
 #include <unistd.h>

@@ -1,6 +1,10 @@
 // Rows of bench.json. A row with a reference measures both in turn, at least five times, and its figure is
 // the median of the ratios: the machine's own noise hits both. Text for people goes to stderr, the rows as
-// one JSON list to stdout.
+// one JSON list to stdout:
+//
+//   {"name", "value", "unit", "better": "lower"|"higher", "reference": {"name", "value"}|null, "ratio"|null, "budget", "holds"}
+//
+// where the budget is for the ratio, or without a reference for the value.
 //
 //   bench::Report report;
 //   report.ratio({.name = "call.sync", .unit = "us", .better = bench::Better::kLower, .reference = "raw ring", .budget = 3},

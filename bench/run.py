@@ -3,7 +3,7 @@
 
 usage: bench/run.py [--strict] [NAME...]     those *_bench whose name contains a NAME; default: all
 
-Writes build/release/bench.json (contract.md has its shape). Exit 1: a program failed, or with --strict a row is beyond its
+Writes build/release/bench.json (bench/harness.h has its shape). Exit 1: a program failed, or with --strict a row is beyond its
 budget by more than 30 %.
 """
 import json

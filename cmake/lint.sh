@@ -18,6 +18,14 @@ done < <(wc -l "${sources[@]}")
 clang-format-14 --dry-run -Werror "${sources[@]}" 2>&1 | head -40
 [ "${PIPESTATUS[0]}" = 0 ] || { status=1; echo "try: ./dev format"; }
 
+# A document that a source names is one that its reader has.
+documents=$(git ls-files --cached --others --exclude-standard '*.md')
+while IFS=: read -r file line name; do
+  grep -qE "(^|/)${name#root/}\$" <<<"$documents" && continue
+  echo "$file:$line: $name is no document of this tree (say it here, or name the one in docs/ that does)"
+  status=1
+done < <(git grep -InoE --untracked '[A-Za-z0-9_/-]+\.md\b' -- ':!*.md')
+
 # What clang-tidy looks at; g++'s flags and precompiled headers are not clang's, so it has a tree of its own with the generated headers.
 changed=()
 case "${1:-}" in

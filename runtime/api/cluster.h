@@ -1,5 +1,4 @@
-// init without in_process: which cluster this program belongs to, and how it gets there (design.md, section
-// 6).
+// init without in_process: which cluster this program belongs to, and how it gets there.
 #pragma once
 
 #include <memory>

@@ -76,7 +76,7 @@ struct Readiness {
   std::string cluster;       // hex
   std::string cluster_name;
   std::string node;   // hex, raylet
-  int exit_code = 1;  // contract.md: 1 failed, 2 wrong use, 3 not reachable, 4 refused, 5 timed out
+  int exit_code = 1;  // docs/errors.md: 1 failed, 2 wrong use, 3 not reachable, 4 refused, 5 timed out
   std::string error;  // "WHAT: CAUSE"
   std::string next_step;
   std::vector<std::string> notes;  // such as "port 6379 is taken by nginx (pid 12): using 6401"

@@ -49,7 +49,7 @@ constexpr std::array kCompanions{
               "a GGUF model behind OpenAI's API, on several nodes"},
 };
 
-// Words of contract.md that a later version brings: a clear answer instead of "unknown command".
+// Commands that a later version brings: a clear answer instead of "unknown command".
 constexpr std::array<std::string_view, 3> kPlanned = {"memory", "network", "drain"};
 
 const Command* find(std::string_view name) {

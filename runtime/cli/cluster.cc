@@ -66,7 +66,7 @@ base::Status Cluster::join_as_client(Terminal& terminal) {
     }
     error = joined.status();
   }
-  // join() refuses with FailedPrecondition what contract.md counts as refused, too.
+  // join() refuses with FailedPrecondition what docs/errors.md counts as refused, too.
   return rpc::join_exit_code(error) == kRefused
              ? base::failed(absl::StatusCode::kUnauthenticated, base::message(error), base::next_step(error))
              : error;

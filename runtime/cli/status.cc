@@ -43,8 +43,7 @@ View ask(Cluster& cluster, Terminal& terminal) {
   return view;
 }
 
-// A head that answers late is for `status` a head that does not answer: contract.md has one exit code for
-// both.
+// A head that answers late is for `status` a head that does not answer: both have one exit code (docs/errors.md).
 ExitCode code_for(const base::Status& error) {
   ExitCode code = exit_code_of_call(error);
   return code == kRefused ? kRefused : kNoCluster;

@@ -8,7 +8,7 @@
 
 namespace rayo::cli {
 
-constexpr base::Duration kStopGrace = std::chrono::seconds(10);  // contract.md: what actors get to end in good order
+constexpr base::Duration kStopGrace = std::chrono::seconds(10);  // what actors get to end in good order
 
 // Something of it lives on this machine, whether or not its files are still there.
 bool runs_here(const base::Session& session);

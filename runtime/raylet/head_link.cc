@@ -23,7 +23,7 @@ constexpr base::Duration kAttachLimit = 5s;
 constexpr base::Duration kBackoffFirst = 50ms;
 constexpr base::Duration kBackoffMost = 2s;
 constexpr base::Duration kAskAgain = 100ms;  // a question that a broken connection took with it
-constexpr base::Duration kTryFor = 24h;      // contract: a raylet whose head is gone tries for 24 h
+constexpr base::Duration kTryFor = 24h;      // a raylet whose head is gone
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // The steps of a raylet's start that can fail for reasons outside: settings, port, join. Each error carries
-// what to do next, and the exit code that contract.md names for it.
+// what to do next, and the exit code (docs/errors.md) for it.
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ namespace {
 using base::cat;
 using namespace std::chrono_literals;
 
-constexpr base::Duration kHelloLimit = 10s;    // from exec or fork to init: the contract's start_failed
+constexpr base::Duration kHelloLimit = 10s;    // from exec or fork to init; beyond it the death is start_failed
 constexpr base::Duration kPackageLimit = 60s;  // for a package to arrive from another machine
 constexpr base::Duration kSweepEach = 1s;      // a child that nobody knows at two sweeps is a stray
 constexpr base::Duration kSweepAfter = 100ms;  // of a child's end: many that end together are one sweep

@@ -9,7 +9,7 @@
 // The raylet maps each process's page too: it rings the bit of a dead peer after it marked that peer's rings
 // closed.
 //
-// Order of stores (facts_call_path.md), all sequentially consistent: the ringer sets its bit, then looks at
+// Order of stores (docs/wire.md, Doorbells), all sequentially consistent: the ringer sets its bit, then looks at
 // `armed`; the sleeper sets `armed`, then looks at the bits. The ringer writes the eventfd first and clears
 // `armed` after, so that a ringer that is killed in between hangs nobody. The eventfds are edge-triggered in
 // epoll and never read.

@@ -44,7 +44,7 @@ struct JoinResult {
 base::StatusOr<JoinResult> join(const base::HostPort& head, const Token& token, const Joiner& joiner,
                                 base::TimePoint deadline);
 
-// 3 or 4 (contract.md) for an error of join().
+// 3 or 4 (docs/errors.md) for an error of join().
 int join_exit_code(const base::Status& error);
 
 // What the head answers with; outlives every serve_join that uses it, never written while one runs.

@@ -1,4 +1,4 @@
-// The JSON documents of contract.md, made from the messages: `rayo status --json` and the head's /api/status. Pure
+// The JSON documents that programs read, made from the messages: `rayo status --json` and the head's /api/status. Pure
 // functions, any thread. Sizes are bytes, times seconds since the epoch, durations seconds.
 //
 //   std::puts(rpc::status_json(reply).c_str());

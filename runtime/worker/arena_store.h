@@ -17,7 +17,7 @@
 
 namespace rayo::worker {
 
-// Larger values go to the arena (design.md: results up to 100 KiB come back in the reply).
+// Larger values go to the arena; results up to this come back in the reply.
 inline constexpr size_t kInlineValue = 100u << 10;
 
 class ArenaStore {

@@ -15,7 +15,7 @@
 namespace rayo::worker {
 
 namespace {
-// A function whose last run took longer has the service thread stand in during the next (facts_call_path.md).
+// A function whose last run took longer has the service thread stand in during the next.
 constexpr base::Duration kLong = std::chrono::microseconds(20);
 // Short functions are timed in one run of so many: a clock costs as much as a small call.
 constexpr uint32_t kTimedRuns = 32;

@@ -15,8 +15,7 @@
 
 namespace rayo::worker {
 
-// Calls in flight to one actor, over which a caller waits (facts_call_path.md: queueing without limit only moves the
-// memory).
+// Calls in flight to one actor, over which a caller waits: queueing without limit only moves the memory.
 inline constexpr uint32_t kWindow = 1024;
 // A ready argument up to this size travels in the call.
 inline constexpr size_t kInlineArgument = 100u << 10;

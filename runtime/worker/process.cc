@@ -22,7 +22,7 @@ namespace rayo::worker {
 
 namespace {
 
-// The raylet ends a driver's actors within this (design.md: within 1 s).
+// The raylet ends a driver's actors within this.
 constexpr base::Duration kGoodbye = std::chrono::seconds(1);
 // Looking a name up, connecting and shaking hands.
 constexpr base::Duration kDialTimeout = std::chrono::seconds(10);

@@ -26,7 +26,7 @@
 
 namespace rayo::worker {
 
-// A new lease costs a fork, some 1.6 ms (limits.md): less work than that stands better where it is.
+// A new lease costs a fork, some 1.6 ms as measured: less work than that stands better where it is.
 inline constexpr base::Duration kAhead = std::chrono::milliseconds(1);
 inline constexpr size_t kMostAhead = 64;
 // Longer than a worker waits for a core of a loaded machine, as a rule.

@@ -32,7 +32,7 @@ def test_a_machine_that_is_cut_off_is_dead_in_ten_seconds_and_its_actors_callers
         states.setdefault(state()["state"], time.monotonic() - cut)
         assert time.monotonic() - cut < 20, states
         time.sleep(0.05)
-    assert 0.5 < states["suspect"] < 3 and 9 < states["dead"] < 12, states  # design.md section 4: 1 s and 10 s
+    assert 0.5 < states["suspect"] < 3 and 9 < states["dead"] < 12, states  # nodes.suspect_after and nodes.dead_after_silent
     told = json.loads(program.line_that("{", 10))
     assert (told["kind"], told["node"]) == ("node_lost", joined["node"]), told
     dead = state()

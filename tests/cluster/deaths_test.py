@@ -40,7 +40,7 @@ def test_a_killed_worker_is_known_to_its_caller_at_once_and_with_its_record(home
     program = Program(home, "cluster_deaths", "victims", kind, nodes[where], 11)
     told = json.loads(program.line(60))
     assert program.process.wait(20) == 0
-    assert told["p50_us"] <= 50_000, told  # design.md section 4; ./dev bench has it as a row
+    assert told["p50_us"] <= 50_000, told  # the budget of ./dev bench's row
     assert told["error_kind"] == (ACTOR_DIED if kind == "actor" else TASK_SYSTEM), told
     assert (told["kind"], told["signal"], told["exit_code"], told["node"]) == ("signal", 9, 0, nodes[where]), told
     assert told["lines"] == [f"last words of {told['pid']}"], told
@@ -188,7 +188,7 @@ def test_a_killed_raylet_leaves_no_process_and_its_actors_callers_are_told_node_
     while "dead" not in states:
         states.setdefault(node_state(home, nodes[1])["state"], time.monotonic() - killed)
         assert time.monotonic() - killed < 8, states
-    # design.md section 4, both from the last beat, which is up to 0.25 s before the kill; and status takes its time.
+    # suspect_after and dead_after_refused, from the last beat, which is up to 0.25 s before the kill; and status takes its time.
     assert 0.5 < states["suspect"] < 2 and 2.5 < states["dead"] < 4.5, states
     told = json.loads(program.line_that("{", 10))
     assert time.monotonic() - killed < 5

@@ -56,7 +56,7 @@ std::shared_ptr<grpc::ServerCredentials> tls_credentials(const TlsIdentity& iden
   grpc::experimental::TlsServerCredentialsOptions options(provider);
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  // Anything less lets a stranger reach HTTP/2 and fill the memory (facts_control_plane.md).
+  // Anything less lets a stranger reach HTTP/2 and fill the memory.
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   return grpc::experimental::TlsServerCredentials(options);
 }

@@ -99,7 +99,7 @@ TEST(Port, SilentConnectionsAreCutAndKeepNobodyOut) {
   });
 }
 
-// gRPC's own listener dies for good here (facts_control_plane.md).
+// gRPC's own listener dies for good here.
 TEST(Port, SurvivesALackOfDescriptors) {
   base::run_in_loop([] {
     ServedCluster cluster;
