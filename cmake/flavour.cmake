@@ -37,6 +37,7 @@ elseif(RAYO_FLAVOUR STREQUAL "asan")
   add_link_options(-fsanitize=address,undefined)
 elseif(RAYO_FLAVOUR STREQUAL "tsan")
   add_compile_options(-O1 -g1 -fsanitize=thread -Wno-tsan)
+  set(RAYO_TEST_OPTIONS -O0)
   add_link_options(-fsanitize=thread)
 elseif(RAYO_FLAVOUR STREQUAL "fuzz")
   add_compile_options(-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=vptr
