@@ -8,6 +8,8 @@
 namespace rayo::object_store {
 namespace {
 
+constexpr const char* kOnlyHolderDied = "the only node that had it died";
+
 Known failure(proto::FailureKind kind, std::string text, const proto::DeathRecord* record) {
   Known known;
   known.kind = Known::Kind::kFailure;
@@ -79,6 +81,17 @@ void Directory::publish(ProcessKey process, const ObjectId& object, std::optiona
   if (is_home(object) && object.process == process) e.holders.insert(process);
   if (known) learn(object, e, std::move(*known));
   touch(object, e);
+}
+
+void Directory::result_sealed(ProcessKey process, const ObjectId& object, NodeKey node, int64_t size_bytes,
+                              const proto::DeathRecord* death) {
+  if (!is_home(object) || object.process != process) return;
+  if (node != self_ && !death) return node_has_copy(node, object, size_bytes);
+  Entry& e = entry(object);
+  if (e.known || e.extent) return;
+  // Sealed there, or here and freed before its caller had heard of it.
+  const char* why = death ? kOnlyHolderDied : "nobody held it when its call was answered";
+  fail(object, e, base::cat("object ", object.hex(), " is lost: ", why), death);
 }
 
 void Directory::disowned(ProcessKey process, const ObjectId& object) {
@@ -248,7 +261,7 @@ void Directory::lose_copies(const ObjectId& object, Entry& e, NodeKey node, cons
     return;
   }
   // The pull that may be under way ends by itself and finds the failure here.
-  const std::string lost = base::cat("object ", object.hex(), " is lost: the only node that had it died");
+  const std::string lost = base::cat("object ", object.hex(), " is lost: ", kOnlyHolderDied);
   if (is_home(object)) return fail(object, e, lost, &record);
   e.failed.insert(node);
   e.why_failed = failure(proto::OBJECT_LOST, lost, &record).failure;

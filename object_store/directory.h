@@ -18,7 +18,8 @@
 //  3. an object that a living process or node holds is never freed;
 //  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left;
 //  5. what a living minter does not own is known to be lost soon after somebody asks for it;
-//  6. that it could not be had from some node is told to who waits, and to nobody who comes later.
+//  6. what a caller knows to have been sealed on some node is had from there, or lost with that node;
+//  7. that it could not be had from some node is told to who waits, and to nobody who comes later.
 #pragma once
 
 #include <cstdint>
@@ -91,6 +92,10 @@ class Directory {
   // From the minting process: the value, its failure, or that it will come (`known` empty).
   // `tell_unheld`: kUnheld once it is freed.
   void publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld = false);
+  // From the minting process: its callee's node has sealed the result under this id. That node tells so itself, but may be
+  // lost before it has: `death`, where it is known to be.
+  void result_sealed(ProcessKey process, const ObjectId& object, NodeKey node, int64_t size_bytes,
+                     const proto::DeathRecord* death);
   // The minting process was asked, and does not own it (any more): nobody will ever publish it.
   void disowned(ProcessKey process, const ObjectId& object);
   // Space in the arena; nullopt where no size as that is free. The object is the writer's until seal.

@@ -119,6 +119,10 @@ class Service final : public ObjectService {
     Ticket ticket = ++last_ticket_;
     ObjectId object = rpc::from_proto(request.object());
     askers_[ticket] = Asker{from, call_id, object, {}, {}};
+    if (request.has_sealed_on()) {
+      const uint64_t node = base::short_id(rpc::from_proto<NodeId>(request.sealed_on()));
+      directory_.result_sealed(key(from), object, node, request.sealed_bytes(), wires_.death_of(node));
+    }
     directory_.resolve(ticket, object, request.fetch(), key(from));
     settle();
   }

@@ -462,7 +462,9 @@ bool CallHost::reply_by_arena(const Execution& execution) {
   }
   rpc::FrameHeader header = reply_header(call);
   header.flags = rpc::kFlagInArena;
-  wires_.send(call.peer, header, {});
+  const auto size = static_cast<uint64_t>(bytes.size());
+  const Bytes part = std::as_bytes(std::span(&size, 1));
+  wires_.send(call.peer, header, {&part, 1});
   return true;
 }
 

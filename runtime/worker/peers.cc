@@ -15,12 +15,12 @@ void Peers::connect(const proto::ProcessAddress& address, CallOwner& owner) {
   owners_[&owner] = process;
   Entry& entry = entries_[process];
   if (std::find(entry.owners.begin(), entry.owners.end(), &owner) == entry.owners.end()) entry.owners.push_back(&owner);
+  entry.address = address;
   const bool offered = idle_.offered(entry.link);
   if (entry.link != kNoPeer && !offered) return owner.linked(entry.link);
   if (entry.connecting) return;
   if (const PeerId called_by = link_of_remote(process); called_by != kNoPeer) return connected(process, called_by);
   entry.connecting = true;
-  entry.address = address;
   if (!offered) ask_for_link(process, address);
 }
 
@@ -244,6 +244,12 @@ proto::ProcessAddress Peers::address_of(PeerId peer) const {
   set_id(none.mutable_node(), self_.node);
   set_id(none.mutable_process(), self_.process);
   return none;
+}
+
+NodeId Peers::node_of(PeerId peer) const {
+  if (peer == kSelfPeer) return self_.node;
+  auto process = by_peer_.find(peer);
+  return process == by_peer_.end() ? NodeId() : id_of<NodeId>(entries_.at(process->second).address.node());
 }
 
 void Peers::on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::Fd>& fds) {

@@ -60,6 +60,8 @@ class Peers {
   void on_introduction(PeerId peer, Bytes body);
   // Nil where nobody said.
   proto::ProcessAddress address_of(PeerId peer) const;
+  // Of the process that is called by that link; nil where it is called by none.
+  NodeId node_of(PeerId peer) const;
   // The other side of a ring has no use for it / keeps it.
   void on_idle(PeerId peer);
   void on_kept(PeerId peer);

@@ -92,11 +92,14 @@ void References::resolve(ObjectSlot& slot) {
   ask_for_value(slot);
 }
 
-void References::resolve_result(ObjectSlot& slot) {
+void References::resolve_result(ObjectSlot& slot, const Sealed& sealed) {
   slot.owner = nullptr;  // the call has ended; its value is on its way
   slot.exported = true;
   hold(slot);
-  ask_for_value(slot);
+  proto::ToRaylet message;
+  set_id(message.mutable_resolve_object()->mutable_sealed_on(), sealed.node);
+  message.mutable_resolve_object()->set_sealed_bytes(sealed.bytes);
+  ask_for_value(slot, std::move(message));
 }
 
 void References::sealed(ObjectSlot& slot) {
@@ -105,9 +108,8 @@ void References::sealed(ObjectSlot& slot) {
   if (slot.inner) publish(slot, false);
 }
 
-void References::ask_for_value(ObjectSlot& slot) {
+void References::ask_for_value(ObjectSlot& slot, proto::ToRaylet message) {
   flush();  // its first handle is known before its value is asked for
-  proto::ToRaylet message;
   set_id(message.mutable_resolve_object()->mutable_object(), slot.id);
   message.mutable_resolve_object()->set_fetch(true);
   ObjectTable::retain(slot);  // it may fail (cancelled) and be let go of before the answer

@@ -36,8 +36,13 @@ class References : public ObjectObserver {
   void wanted(const ObjectId& id);
   // Asks for the value of a foreign object, once.
   void resolve(ObjectSlot& slot);
-  // The result of a call of ours was sealed in an arena under our id: fetches it.
-  void resolve_result(ObjectSlot& slot);
+  // The result of a call of ours was sealed under our id in the arena of its callee's node: fetches it. Our raylet, its home,
+  // hears of that copy from us too: its holder may die before it has told.
+  struct Sealed {
+    NodeId node;
+    int64_t bytes = 0;
+  };
+  void resolve_result(ObjectSlot& slot, const Sealed& sealed);
   // An own object was sealed in this node's arena and has its value: its home knows of it by that.
   void sealed(ObjectSlot& slot);
 
@@ -74,7 +79,7 @@ class References : public ObjectObserver {
   };
   void publish(ObjectSlot& slot, bool pending);
   void publish_actors(const ObjectSlot& slot, proto::PublishObject& publish);
-  void ask_for_value(ObjectSlot& slot);
+  void ask_for_value(ObjectSlot& slot, proto::ToRaylet message = {});
   void on_value(ObjectSlot& slot, const RayletLink::Answer& answer);
   void take_from_arena(ObjectSlot& slot, const proto::ObjectValue& value);
   bool take_batch(proto::ToRaylet& message);

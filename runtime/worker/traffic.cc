@@ -1,5 +1,6 @@
 #include "runtime/worker/traffic.h"
 
+#include <cstring>
 #include <mutex>
 
 #include "runtime/base/ids.h"
@@ -181,7 +182,9 @@ void Traffic::on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
       failure.set_text("a failure that cannot be read");
     table_.fail(*slot, record_of(failure));
   } else if (header.flags & rpc::kFlagInArena) {
-    references_.resolve_result(*slot);
+    int64_t size = -1;  // which is nobody's: told of as lost
+    if (body.size() == sizeof size) std::memcpy(&size, body.data(), sizeof size);
+    references_.resolve_result(*slot, {peers_.node_of(peer), size});
   } else {
     table_.fulfil(*slot, body);
   }

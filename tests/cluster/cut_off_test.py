@@ -97,3 +97,25 @@ def test_a_program_that_ends_while_its_machine_is_cut_off_for_a_moment_is_known_
     state = lambda: next(one["state"] for one in head.status()["nodes"] if one["id"] == joined["node"])
     head.wait_for(lambda: state() == "alive", "the node is there again")
     assert not [event for event in head.status()["events"] if event["severity"] == "error"], "it was never dead to the head"
+
+
+def test_a_large_result_does_not_wait_for_its_makers_node_to_reach_the_callers(two_machines):
+    """The caller knows where it was sealed: its node fetches it from there, and where that node is lost the wait ends."""
+    head, other = two_machines
+    started, token = start_and_token(head)
+    joined = other.rayo("start", "--address", started["address"], "--num-cpus", "1", "--json", env=token, code=0).json()
+    program = Program(head, "cluster_deaths", "large", joined["node"], wrap=head.inside())
+    program.line_that("ready", 60)
+    port = head.status()["nodes"][0]["address"].rpartition(":")[2]
+    drop = lambda rule: other.sh("nft", f"add table inet cut; add chain inet cut out {{ type filter hook output priority 0; }}; "
+                                        f"add chain inet cut in {{ type filter hook input priority 0; }}; {rule}")
+    drop(f"add rule inet cut out ip daddr {head.address} tcp dport {port} drop")
+    program.tell("go")
+    assert program.line(20) == f"size {1 << 20}"
+    # Nor can the caller's node reach the maker's: what is under way there goes on, and no new connection is made.
+    drop("add rule inet cut in tcp dport 6380 tcp flags & (fin | syn | rst | ack) == syn drop")
+    program.tell("go")
+    told = json.loads(program.line_that("{", 60))
+    assert told["error_kind"] == 4 and "could not be fetched" in told["error"], told  # ObjectLost
+    other.sh("nft", "delete", "table", "inet", "cut")
+    assert program.end() == 0

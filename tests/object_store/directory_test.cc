@@ -275,7 +275,7 @@ proto::Failure blip() {
 }
 
 // A network that stands still for a moment takes no object from anybody but who waited just then.
-TEST_F(DirectoryTest, AFailedPullIsToldToWhoWaitedAndNobodyElse) {  // invariant 6
+TEST_F(DirectoryTest, AFailedPullIsToldToWhoWaitedAndNobodyElse) {  // invariant 7
   directory_.hold(kOther, kMine);
   directory_.node_has_copy(kThere, kMine, 1000);
   directory_.resolve(1, kMine, true, kOther);
@@ -358,7 +358,7 @@ TEST_F(DirectoryTest, TheDeathOfTheOnlyHolderIsTheReason) {
   EXPECT_EQ(only(Action::Kind::kAnswer).known.failure.death().kind(), proto::NODE_LOST);
 }
 
-TEST_F(DirectoryTest, AHomeThatCouldNotBeAskedIsAskedAgainByWhoComesLater) {  // invariant 6
+TEST_F(DirectoryTest, AHomeThatCouldNotBeAskedIsAskedAgainByWhoComesLater) {  // invariant 7
   directory_.resolve(1, kForeign, true, kOther);
   EXPECT_EQ(only(Action::Kind::kAskHome).object, kForeign);
   directory_.home_failed(kForeign, blip());

@@ -6,6 +6,7 @@
 //   cluster_deaths call NODE                 an actor there that is called without end, one line a call
 //   cluster_deaths late                      the same, of an actor on this node that is made when a line is read
 //   cluster_deaths chat NODE NODE            the same through a second actor on the other node
+//   cluster_deaths large NODE                an actor there; for each line the size of a large result of its
 //   cluster_deaths print LINES               an actor that prints so many lines, and as many as each number on stdin; then END
 //   cluster_deaths wait                      a get that nobody answers, again and again where it is interrupted
 //
@@ -40,6 +41,7 @@ struct Victim {
     return ::getpid();
   }
   void hang() { sleep_without_end(); }
+  std::string make(int64_t size) { return std::string(static_cast<size_t>(size), 'x'); }
   int64_t add(int64_t n) { return n + 1; }
   int64_t through(rayo::ActorHandle<Victim> other, int64_t n) { return other.call<&Victim::add>(n).get(); }
   void print(int64_t lines) {
@@ -193,6 +195,20 @@ int chat(rayo::NodeId first, rayo::NodeId second) {
   return call_on([&](int64_t n) { return one.call<&Victim::through>(two, n).get(); });
 }
 
+int large(rayo::NodeId node) {
+  auto actor = rayo::spawn<Victim>({.node = node});
+  actor.call<&Victim::pid>().get();
+  say("ready");
+  for (std::string word; std::getline(std::cin, word) && word != "return";) {
+    try {
+      say("size " + std::to_string(actor.call<&Victim::make>(std::int64_t{1} << 20).get().size()));
+    } catch (const rayo::Error& error) {
+      tell(error, {});
+    }
+  }
+  return 0;
+}
+
 int print(int64_t lines) {
   auto printer = rayo::spawn<Victim>();
   const int64_t pid = printer.call<&Victim::pid>().get();
@@ -226,6 +242,7 @@ int run(int argc, char** argv) {
   if (what == "call" && argc == 3) return call(node_of(argv[2]));
   if (what == "late") return late();
   if (what == "chat" && argc == 4) return chat(node_of(argv[2]), node_of(argv[3]));
+  if (what == "large" && argc == 3) return large(node_of(argv[2]));
   if (what == "print" && argc == 3) return print(std::atoll(argv[2]));
   if (what == "wait") return wait();
   std::fprintf(stderr, "usage: see the first lines of deaths.cc\n");

@@ -139,6 +139,28 @@ TEST_F(ObjectServiceTest, AHomeWhoseConnectionBrokeIsAskedAgain) {
   });
 }
 
+// Its only copy was sealed on a node that is dead before it could tell this home.
+TEST_F(ObjectServiceTest, AResultThatWasSealedOnALostNodeIsLost) {
+  run([this] {
+    const ObjectId object{base::short_id(wires_.own), base::short_id(process_), 1};
+    proto::ResolveObject request;
+    *request.mutable_object() = rpc::to_proto(object);
+    request.set_fetch(true);
+    rpc::to_proto(other_, request.mutable_sealed_on());
+    request.set_sealed_bytes(200'000);
+    wires_.living.push_back(other_);
+    service_->resolve(process_, 5, request);
+    EXPECT_TRUE(wires_.answers.empty());
+    proto::DeathRecord death;
+    death.set_kind(proto::NODE_LOST);
+    service_->node_gone(other_, death);
+    EXPECT_EQ(answer(5).failure().kind(), proto::OBJECT_LOST);
+    EXPECT_EQ(answer(5).failure().death().kind(), proto::NODE_LOST);
+    service_->process_gone(process_, {});
+    EXPECT_TRUE(soon([&] { return service_->list().empty(); })) << "the pull has ended, and nothing is left of it";
+  });
+}
+
 // An object that is not to come while its minter lives: each node that asked in vain would leave an entry and an asker.
 TEST_F(ObjectServiceTest, AnAskThatIsCancelledLeavesNothing) {
   run([this] {
