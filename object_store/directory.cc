@@ -46,6 +46,7 @@ void Directory::process_died(ProcessKey process, const proto::DeathRecord& recor
     if (entry.writer == process && entry.extent && !entry.is_sealed) abort(process, object);
     std::erase_if(entry.waiters, [&](const Waiter& waiter) { return waiter.process == process; });
     entry.pins.erase(process);
+    if (object.process == process) entry.asks_minter = false;
     if (record.kind() == proto::DRIVER_GONE && (object.process == process || entry.holders.contains(process)))
       entry.job_over = true;
     if (is_home(object) && object.process == process && !entry.known) {
@@ -58,6 +59,7 @@ void Directory::process_died(ProcessKey process, const proto::DeathRecord& recor
 
 void Directory::hold(ProcessKey process, const ObjectId& object) {
   Entry& e = entry(object);
+  spoken_of(process, object, e);
   bool first = e.holders.empty();
   e.holders.insert(process);
   if (first && !is_home(object)) act({.kind = Action::Kind::kTellHome, .object = object, .held = true});
@@ -68,6 +70,7 @@ void Directory::drop(ProcessKey process, const ObjectId& object) {
   auto found = entries_.find(object);
   if (found == entries_.end()) return;
   Entry& e = found->second;
+  spoken_of(process, object, e);
   bool held = e.holders.erase(process) > 0;
   if (held && e.holders.empty() && !is_home(object))
     act({.kind = Action::Kind::kTellHome, .object = object, .held = false});
@@ -76,6 +79,7 @@ void Directory::drop(ProcessKey process, const ObjectId& object) {
 
 void Directory::publish(ProcessKey process, const ObjectId& object, std::optional<Known> known, bool tell_unheld) {
   Entry& e = entry(object);
+  spoken_of(process, object, e);
   e.tell_unheld |= tell_unheld;
   e.promised |= object.process == process;
   if (is_home(object) && object.process == process) e.holders.insert(process);
@@ -101,6 +105,7 @@ void Directory::disowned(ProcessKey process, const ObjectId& object) {
       proto::OBJECT_LOST,
       base::cat("object ", object.hex(), " is lost: every reference to it had been dropped when it was asked for"),
       nullptr);
+  spoken_of(process, object, found->second);
   lost.failure.set_next_step("keep a reference to it until whoever needs its value has one");
   learn(object, found->second, std::move(lost));
   touch(object, found->second);
@@ -127,6 +132,7 @@ void Directory::seal(ProcessKey writer, const ObjectId& object) {
   if (e.is_sealed) return;
   e.is_sealed = true;
   if (is_home(object)) {
+    spoken_of(writer, object, e);
     if (object.process == writer) e.holders.insert(writer);
   } else {
     act({.kind = Action::Kind::kTellHome,
@@ -399,10 +405,27 @@ void Directory::sweep() {
     auto found = entries_.find(object);
     if (found == entries_.end()) {
       idle_.erase(object);
-    } else if (clock_.now() - found->second.idle_since >= (found->second.job_over ? kLastLinger : kLinger)) {
+    } else if (clock_.now() - found->second.idle_since >= (found->second.job_over ? kLastLinger : kLinger) &&
+               !asks_first(object, found->second)) {
       erase(found);
     }
   }
+}
+
+void Directory::spoken_of(ProcessKey process, const ObjectId& object, Entry& e) {
+  if (object.process != process) return;
+  e.minter_knows = true;
+  e.asks_minter = false;
+}
+
+// Its caller may stand still, in a debugger or with its machine, and hear of the result only when it goes on.
+bool Directory::asks_first(const ObjectId& object, Entry& e) {
+  const bool result = is_home(object) && e.known && e.known->kind == Known::Kind::kArena;
+  if (!result || e.minter_knows || e.job_over || !processes_.contains(object.process)) return false;
+  e.asks_minter = true;
+  touch(object, e);
+  act({.kind = Action::Kind::kAskMinter, .object = object});
+  return true;
 }
 
 std::vector<Action> Directory::take_actions() { return std::exchange(actions_, {}); }
@@ -423,8 +446,8 @@ void Directory::release(Entry& e) {
 
 bool Directory::in_use(const ObjectId& object, const Entry& e) const {
   bool only_copy = e.is_sealed && e.writer != 0 && !is_home(object);
-  return only_copy || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() || !e.waiters.empty() ||
-         e.pulling || (e.extent && !e.is_sealed);
+  return only_copy || e.asks_minter || !e.holders.empty() || !e.pins.empty() || !e.node_holders.empty() ||
+         !e.waiters.empty() || e.pulling || (e.extent && !e.is_sealed);
 }
 
 void Directory::touch(const ObjectId& object, Entry& e) {

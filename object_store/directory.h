@@ -15,7 +15,7 @@
 // Invariants (tests/object_store/directory_test.cc):
 //  1. every ticket is answered exactly once, also when processes and nodes die;
 //  2. an extent is used by at most one object, and freed when its object is;
-//  3. an object that a living process or node holds is never freed;
+//  3. an object that a living process or node holds is never freed, nor a call's result before its caller has heard of it;
 //  4. after everybody has let go and kLinger has passed (kLastLinger where its job is over), nothing is left;
 //  5. what a living minter does not own is known to be lost soon after somebody asks for it;
 //  6. what a caller knows to have been sealed on some node is had from there, or lost with that node;
@@ -62,7 +62,8 @@ struct Action {
     kPull,       // fetch `object` from `node` into this node's arena at `offset`; then pulled()
     kDropCopy,   // tell `node` that `object` is gone: it may free its copy
     kUnheld,     // tell the process that minted `object` that nobody holds it any more
-    kAskMinter,  // somebody waits for `object`, of which its minter has said nothing: it publishes it, or disowned()
+    kAskMinter,  // somebody waits for `object`, or it is to be freed, and its minter has said nothing of it: it
+                 // publishes it, or disowned()
   };
   Kind kind;
   Ticket ticket = 0;
@@ -169,8 +170,10 @@ class Directory {
     proto::Failure why_failed;  // the last of them
     bool asked_home = false;
     bool tell_unheld = false;
-    bool promised = false;  // its minter has spoken of it
-    ProcessKey writer = 0;  // made here; a copy that was made here stays until its home says so
+    bool promised = false;      // its minter has published it
+    bool minter_knows = false;  // its minter has spoken of it in any way
+    bool asks_minter = false;   // before it is freed
+    ProcessKey writer = 0;      // made here; a copy that was made here stays until its home says so
     std::set<ProcessKey> holders;
     std::map<ProcessKey, int> pins;
     std::set<NodeKey> node_holders;
@@ -190,6 +193,8 @@ class Directory {
   void give_up(const ObjectId& object, Entry& entry, const proto::Failure& why);
   NodeKey holder_for(const Entry& entry, const std::vector<NodeKey>& avoid) const;
   bool in_use(const ObjectId& object, const Entry& entry) const;
+  bool asks_first(const ObjectId& object, Entry& entry);
+  static void spoken_of(ProcessKey process, const ObjectId& object, Entry& entry);
   void touch(const ObjectId& object, Entry& entry);
   void learn(const ObjectId& object, Entry& entry, Known known);
   void fail(const ObjectId& object, Entry& entry, const std::string& text, const proto::DeathRecord* record);

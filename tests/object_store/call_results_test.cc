@@ -59,6 +59,46 @@ TEST_F(CallResultsTest, WhatItsCallerKnowsToBeSealedIsHadOrLostWithThatNode) {  
   EXPECT_EQ(only(Action::Kind::kPull).node, kThird);
 }
 
+// A caller that stands still (in a debugger, with its machine) for longer than kLinger would find its result freed.
+TEST_F(CallResultsTest, AResultIsKeptUntilItsCallerHasHeardOfIt) {  // invariant 3
+  const ObjectId given_up{kHere, kProcess, 2};
+  for (const ObjectId& object : {kMine, given_up}) {
+    directory_.node_has_copy(kThere, object, 1000);
+    clock_.advance(Directory::kLinger);
+    directory_.sweep();
+    EXPECT_EQ(only(Action::Kind::kAskMinter).object, object);
+    clock_.advance(std::chrono::hours(1));
+    directory_.sweep();
+    EXPECT_TRUE(nothing_to_do()) << "it is asked once";
+  }
+  directory_.disowned(kProcess, given_up);
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(only(Action::Kind::kDropCopy).object, given_up);
+  directory_.hold(kProcess, kMine);
+  directory_.result_sealed(kProcess, kMine, kThere, 1000, nullptr);
+  directory_.resolve(1, kMine, true, kProcess);
+  EXPECT_EQ(only(Action::Kind::kPull).node, kThere);
+  directory_.pulled(kMine, std::nullopt);
+  directory_.unpin(kProcess, kMine);
+  directory_.drop(kProcess, kMine);
+  (void)directory_.take_actions();
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(directory_.size(), 0u);
+}
+
+TEST_F(CallResultsTest, AResultOfACallerThatEndedIsFreed) {  // invariant 4
+  directory_.node_has_copy(kThere, kMine, 1000);
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(only(Action::Kind::kAskMinter).object, kMine);
+  directory_.process_died(kProcess, {});
+  clock_.advance(Directory::kLinger);
+  directory_.sweep();
+  EXPECT_EQ(only(Action::Kind::kDropCopy).node, kThere);
+}
+
 TEST_F(CallResultsTest, WhatWasSealedHereAndIsGoneIsLost) {  // invariant 6
   directory_.result_sealed(kProcess, kMine, kHere, 1000, nullptr);
   directory_.resolve(1, kMine, true, kProcess);
