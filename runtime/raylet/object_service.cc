@@ -8,6 +8,7 @@
 #include "object_store/directory.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/text.h"
+#include "runtime/raylet/copy_outbox.h"
 #include "runtime/raylet/head_link.h"
 #include "runtime/raylet/home_outbox.h"
 #include "runtime/raylet/inner_holds.h"
@@ -66,6 +67,7 @@ class Service final : public ObjectService {
         self_(base::short_id(wires.own_node())),
         directory_(self_, arena_ ? arena_->size_bytes() : 0, base::system_clock()),
         outbox_(wires.own_node(), [this](uint64_t home, const auto& request) { send_to_home(home, request); }),
+        copies_(wires.own_node(), [this](uint64_t holder, const auto& request) { send_to_holder(holder, request); }),
         retry_(loop.every(std::chrono::seconds(1), [this] { retry(); })),
         sweep_(loop.every(Directory::kLastLinger, [this] { sweep(); })) {
     if (arena_) {
@@ -250,6 +252,7 @@ class Service final : public ObjectService {
 
   void node_gone(NodeId node, const proto::DeathRecord& death) override {
     outbox_.node_gone(base::short_id(node));
+    copies_.node_gone(base::short_id(node));
     last_number_.erase(base::short_id(node));
     end_asks_of(node);
     directory_.node_died(base::short_id(node), death);
@@ -307,7 +310,7 @@ class Service final : public ObjectService {
       case Action::Kind::kPull:
         return pull(action);
       case Action::Kind::kDropCopy:
-        return drop_copy(action);
+        return copies_.gone(action.node, action.object);
       case Action::Kind::kUnheld:
         drop_inside(inner_.let_go(action.object));
         return tell_unheld(action.object);
@@ -392,6 +395,7 @@ class Service final : public ObjectService {
 
   void retry() {
     outbox_.retry();
+    copies_.retry();
     for (const Action& action : std::exchange(again_.actions, {})) carry_out(action);
     settle();
   }
@@ -479,15 +483,6 @@ class Service final : public ObjectService {
                    });
   }
 
-  void drop_copy(const Action& action) {
-    NodeId holder = wires_.node_of(action.node);
-    if (!holder) return;
-    proto::DropCopiesRequest request;
-    rpc::to_proto(wires_.own_node(), request.mutable_node());
-    *request.add_objects() = rpc::to_proto(action.object);
-    wires_.drop_copies(holder, request);
-  }
-
   void send_to_home(uint64_t home, const proto::HoldObjectsRequest& request) {
     NodeId node = wires_.node_of(home);
     if (!node && !wires_.death_of(home) && again_.homes.again(home, base::system_clock().now()))
@@ -496,6 +491,17 @@ class Service final : public ObjectService {
     if (!node) return outbox_.node_gone(home);
     wires_.hold_objects(node, request, [this, home](const proto::HoldObjectsReply& reply) {
       reply.has_failure() ? outbox_.failed(home) : outbox_.acknowledged(home);
+    });
+  }
+
+  void send_to_holder(uint64_t holder, const proto::DropCopiesRequest& request) {
+    NodeId node = wires_.node_of(holder);
+    if (!node && !wires_.death_of(holder) && again_.holders.again(holder, base::system_clock().now()))
+      return copies_.failed(holder);
+    again_.holders.end(holder);
+    if (!node) return copies_.node_gone(holder);
+    wires_.drop_copies(node, request, [this, holder](bool answered) {
+      answered ? copies_.acknowledged(holder) : copies_.failed(holder);
     });
   }
 
@@ -517,10 +523,12 @@ class Service final : public ObjectService {
   const uint64_t self_;
   Directory directory_;
   HomeOutbox outbox_;
+  CopyOutbox copies_;
   InnerHolds inner_;
   struct {
     Patience<ObjectId> objects{kPatience};
     Patience<uint64_t> homes{kPatience};
+    Patience<uint64_t> holders{kPatience};
     std::vector<Action> actions;  // at the next turn of retry_
   } again_;
   std::unordered_map<object_store::ProcessKey, ProcessId> processes_;

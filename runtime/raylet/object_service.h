@@ -40,7 +40,8 @@ class ObjectWires {
                           std::function<void(base::StatusOr<proto::AskObjectReply>)> done) = 0;
   virtual void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                             std::function<void(proto::HoldObjectsReply)> done) = 0;  // UNAVAILABLE: no answer
-  virtual void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) = 0;
+  virtual void drop_copies(NodeId holder, const proto::DropCopiesRequest& request,
+                           std::function<void(bool answered)> done) = 0;
 };
 
 class ObjectService {

@@ -111,9 +111,10 @@ void PeerRaylets::hold_objects(NodeId home, const proto::HoldObjectsRequest& req
       });
 }
 
-void PeerRaylets::drop_copies(NodeId holder, const proto::DropCopiesRequest& request) {
+void PeerRaylets::drop_copies(NodeId holder, const proto::DropCopiesRequest& request,
+                              std::function<void(bool answered)> done) {
   call<proto::DropCopiesRequest, proto::Done>(holder, rpc::raylet::kDropCopies, request, kShortCall,
-                                              [](const auto&) {});
+                                              [done = std::move(done)](const auto& reply) { done(reply.ok()); });
 }
 
 }  // namespace rayo::raylet

@@ -38,7 +38,8 @@ class PeerRaylets : public ObjectWires {
                   std::function<void(base::StatusOr<proto::AskObjectReply>)> done) override;
   void hold_objects(NodeId home, const proto::HoldObjectsRequest& request,
                     std::function<void(proto::HoldObjectsReply)> done) override;
-  void drop_copies(NodeId holder, const proto::DropCopiesRequest& request) override;
+  void drop_copies(NodeId holder, const proto::DropCopiesRequest& request,
+                   std::function<void(bool answered)> done) override;
 
  private:
   std::string address_of(NodeId node) const;

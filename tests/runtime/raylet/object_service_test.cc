@@ -48,13 +48,19 @@ class FakeWires : public ObjectWires {
     holds.emplace_back(home, request);
     done({});
   }
-  void drop_copies(NodeId, const proto::DropCopiesRequest&) override {}
+  void drop_copies(NodeId holder, const proto::DropCopiesRequest& request,
+                   std::function<void(bool answered)> done) override {
+    drops.emplace_back(holder, request);
+    done(link_holds);
+  }
 
   const NodeId own = base::random_id<NodeId>();
   std::vector<NodeId> living;
   std::map<uint64_t, proto::DeathRecord> dead;
   std::vector<Ask> asks;
   std::vector<std::pair<NodeId, proto::HoldObjectsRequest>> holds;
+  std::vector<std::pair<NodeId, proto::DropCopiesRequest>> drops;
+  bool link_holds = true;
   std::map<uint64_t, proto::ToWorker> answers;  // by call id
 };
 
@@ -173,6 +179,30 @@ TEST_F(ObjectServiceTest, AnAskThatIsCancelledLeavesNothing) {
     service_->cancel_ask(ask);
     EXPECT_TRUE(soon([&] { return service_->list().empty(); }));
     EXPECT_EQ(answers, 0);
+  });
+}
+
+// Else what a node has made for us stays in its arena until it is full.
+TEST_F(ObjectServiceTest, WhoHasACopyHearsThatItsObjectIsGoneWhenTheLinkIsBack) {
+  run([this] {
+    wires_.living.push_back(other_);
+    wires_.link_holds = false;
+    proto::HoldObjectsRequest told;
+    rpc::to_proto(other_, told.mutable_node());
+    told.set_number(1);
+    const ObjectId object{base::short_id(wires_.own), base::short_id(process_), 1};
+    *told.add_copies()->mutable_object() = rpc::to_proto(object);
+    service_->hold(told);
+    proto::PublishObject given_up;  // by its caller
+    *given_up.mutable_object() = rpc::to_proto(object);
+    given_up.set_gone(true);
+    service_->publish(process_, given_up);
+    ASSERT_TRUE(soon([&] { return !wires_.drops.empty(); })) << "nobody holds it";
+    EXPECT_TRUE(service_->list().empty());
+    wires_.link_holds = true;
+    ASSERT_TRUE(soon([&] { return wires_.drops.size() == 2; }));
+    EXPECT_EQ(wires_.drops[1].first, other_);
+    EXPECT_EQ(rpc::from_proto(wires_.drops[1].second.objects(0)), object);
   });
 }
 
