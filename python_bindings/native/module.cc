@@ -155,10 +155,10 @@ bool ready(const Ref& ref) {
   return backend.ready(ref.counted.handle(backend));
 }
 
-void kill_actor(const Actor& actor) {
+void kill_actor(const Actor& actor, bool no_restart) {
   Backend& backend = internal::backend();
   py::gil_scoped_release release;
-  backend.kill_actor(actor.counted.id(backend));
+  backend.kill_actor(actor.counted.id(backend), {.no_restart = no_restart});
 }
 
 void store(const std::string& key, const py::bytes& value) {

@@ -325,12 +325,8 @@ def get_actor(name, namespace=None):
 
 
 def kill(actor, *, no_restart=True):
-    """Ends an actor now, for good: running and waiting calls raise ActorDiedError. (`no_restart=False` is refused.)"""
+    """Ends an actor now, for good: running and waiting calls raise ActorDiedError. With `no_restart=False` this life alone ends: what
+    is left of max_restarts applies, and calls that have not begun wait for the next one."""
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"kill takes an ActorHandle, not {type(actor).__name__}")
-    if not no_restart:
-        raise NotImplementedError(
-            "kill(no_restart=False) is not there yet: kill ends an actor for good. A method that calls os._exit(1) ends one life, "
-            "after which max_restarts holds"
-        )
-    _native.kill_actor(actor._actor)
+    _native.kill_actor(actor._actor, bool(no_restart))

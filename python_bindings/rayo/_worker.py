@@ -247,7 +247,7 @@ def exit_actor():
         raise TypeError("exit_actor is for methods of actors: this code runs in none")
     sys.stdout.flush()
     sys.stderr.flush()
-    _native.kill_actor(_native.Actor.of_hex(actor_id))
+    _native.kill_actor(_native.Actor.of_hex(actor_id), True)
     os._exit(0)
 
 

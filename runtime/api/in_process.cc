@@ -332,6 +332,7 @@ ActorId InProcess::spawn(const ActorOptions& options, std::string_view class_nam
   actor.name = options.name;
   actor.name_space = name_space;
   actor.count = options.lifetime == Lifetime::kDetached ? 2 : 1;  // a handle of its own
+  actor.may_restart = options.max_restarts != 0;
   actor.most_concurrent = static_cast<size_t>(options.max_concurrency);
   actor.max_pending = static_cast<size_t>(options.max_pending_calls);
   if (actor.most_concurrent > 1)
@@ -405,10 +406,16 @@ std::optional<std::string> InProcess::load(std::string_view key) {
   return found->second;
 }
 
-void InProcess::kill_actor(const ActorId& id) {
+void InProcess::kill_actor(const ActorId& id, KillOptions options) {
   Lock lock(lock_);
   check_running();
   Actor& actor = actor_of(id);
+  if (!options.no_restart && actor.may_restart) {
+    throw Invalid(
+        {.kind = ErrorKind::kInvalid,
+         .text = base::cat("actor ", actor.runner.name, " cannot begin anew: inside this process it has one life"),
+         .next_step = "join a cluster: rayo::init without .in_process"});
+  }
   DeathRecord death{.at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()),
                     .node = context_.node,
                     .pid = ::getpid(),

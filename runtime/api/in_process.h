@@ -58,7 +58,7 @@ class InProcess final : public internal::Backend {
   void release_actor(const ActorId& actor) override;
   internal::ActorRecord look_up(const ActorId& actor) override;
   internal::ActorRecord find_actor(std::string_view name, std::string_view name_space) override;
-  void kill_actor(const ActorId& actor) override;
+  void kill_actor(const ActorId& actor, KillOptions options) override;
   void store(std::string_view key, internal::Bytes value) override;
   std::optional<std::string> load(std::string_view key) override;
   JobId open_program(const std::string& path) override;

@@ -96,6 +96,7 @@ struct Actor {
   std::unique_ptr<Call> construction;
   std::deque<std::unique_ptr<Call>> mailbox;
   std::vector<Call*> current;  // what its thread is at
+  bool may_restart = false;    // as its options say; here there is one life
   size_t most_concurrent = 1;
   size_t max_pending = 0;                      // 0: no limit
   std::unique_ptr<worker::CallFibers> fibers;  // most_concurrent > 1; of its thread alone

@@ -38,10 +38,15 @@ void order_end(NodeId node, const proto::Id& actor, uint32_t incarnation, const 
   changes.end.push_back(std::move(end));
 }
 
+// The user's will was that its next life begins.
+bool ends_one_life(const proto::DeathRecord& why) { return why.kind() == proto::KILLED && why.may_restart(); }
+
 // A death that a restart mends: the process or its machine went, not the user's will nor the constructor's error.
-bool mendable(proto::DeathKind kind) {
+bool mendable(const proto::DeathRecord& why) {
+  const auto kind = why.kind();
   return kind == proto::EXIT || kind == proto::SIGNAL || kind == proto::OUT_OF_MEMORY || kind == proto::NODE_LOST ||
-         kind == proto::STOPPED;  // its node left in good order
+         kind == proto::STOPPED ||  // its node left in good order
+         ends_one_life(why);
 }
 
 bool may_restart(const Actor& actor) {
@@ -257,11 +262,12 @@ void ActorDirectory::died(Actor& actor, proto::DeathRecord why, const proto::Fai
   // A constructor cut short by the loss of its node runs elsewhere, uncounted: nobody has seen this incarnation.
   bool again = !was_alive && (why.kind() == proto::NODE_LOST || why.kind() == proto::STOPPED);
   if (why.kind() != proto::NODE_LOST && why.kind() != proto::STOPPED) changes.deaths.push_back(id_of(actor));
-  if (!again && !(was_alive && mendable(why.kind()) && may_restart(actor))) {
+  const bool mends = was_alive ? mendable(why) : ends_one_life(why);
+  if (!again && !(mends && may_restart(actor))) {
     bury(actor, why, failure, changes);
     return;
   }
-  if (was_alive) {
+  if (!again) {
     const bool forgiven = std::chrono::microseconds(now_us - actor.info.since_unix_us()) >= kRestartForgiven;
     actor.short_lives = forgiven ? 1 : actor.short_lives + 1;
     actor.info.set_restarts(actor.info.restarts() + 1);
@@ -271,7 +277,7 @@ void ActorDirectory::died(Actor& actor, proto::DeathRecord why, const proto::Fai
   actor.info.set_incarnation(actor.info.incarnation() + 1);
   save(actor, changes);
   changes.changed.push_back(id_of(actor));
-  changes.place.push_back({id_of(actor), was_alive ? back_off(actor.short_lives) : base::Duration{}});
+  changes.place.push_back({id_of(actor), again ? base::Duration{} : back_off(actor.short_lives)});
 }
 
 void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure,
@@ -305,6 +311,16 @@ void ActorDirectory::forget_oldest(ActorChanges& changes) {
     dead_.pop_front();
     actors_.erase(id);  // counts_.dead goes on: it tells how many have died
   }
+}
+
+bool ActorDirectory::end_life(ActorId id, uint32_t incarnation, proto::DeathRecord why, ActorChanges& changes) {
+  auto* actor = get(id);
+  if (!actor || actor->dead() || !may_restart(*actor)) return false;
+  const bool meant = incarnation == 0 || incarnation == actor->info.incarnation();
+  if (!meant || !actor->on_node()) return true;  // it is over, and the next one is on its way
+  why.set_may_restart(true);
+  order_end(actor->node, actor->spec.actor(), actor->info.incarnation(), why, changes);
+  return true;
 }
 
 void ActorDirectory::end(ActorId id, const proto::DeathRecord& why, const proto::Failure* failure,

@@ -97,6 +97,9 @@ class ActorDirectory {
   void holds_only(NodeId node, const std::set<ActorId>& held, int64_t now_us, ActorChanges& changes);
   // Who is given a handle holds it before it says so.
   void given(ActorId id, NodeId node);
+  // Ends the life that it has, to be followed by another: its process gets the order, and its death is settled when its node
+  // tells of it. False: none may follow. `incarnation`: the one that is meant, 0: any.
+  bool end_life(ActorId id, uint32_t incarnation, proto::DeathRecord why, ActorChanges& changes);
   // Ends it for good: kill, or Unschedulable (`failure` set). Nothing where it is dead or unknown.
   void end(ActorId id, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes);
 

@@ -100,8 +100,9 @@ proto::RelayReply ActorRequests::kill(const proto::KillActor& request, Outcome& 
   const auto* actor = state_.actors.find(id);
   if (!actor) return unknown(id);
   ActorChanges changes;
-  state_.actors.end(id, death_record(proto::KILLED, {}, "it was killed by rayo::kill", state_.now_us()), nullptr,
-                    changes);
+  const auto why = death_record(proto::KILLED, {}, "it was killed by rayo::kill", state_.now_us());
+  if (!request.may_restart() || !state_.actors.end_life(id, request.incarnation(), why, changes))
+    state_.actors.end(id, why, nullptr, changes);
   placer_.settle(std::move(changes), out);
   return info(id);
 }

@@ -179,6 +179,7 @@ void ActorHost::process_gone(const LocalProcess& process, const proto::DeathReco
   Hosted& hosted = *found->second;
   bool starting = hosted.info.state() == proto::STARTING;
   *hosted.info.mutable_death() = death;
+  hosted.info.mutable_death()->set_may_restart(death.kind() == proto::KILLED && hosted.why.may_restart());
   if (starting) {
     auto& failure = *hosted.info.mutable_failure();
     failure.set_kind(proto::ACTOR_DIED);

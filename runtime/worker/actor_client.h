@@ -45,6 +45,8 @@ class ActorClient : public CallOwner {
   // The control store knows the actor, so its handles may leave this process. False between spawn and the head's answer.
   bool registered() const { return registered_; }
   void set_registered(bool yes) { registered_ = yes; }
+  // Its last life that was heard of; 0: none.
+  uint32_t incarnation() const { return incarnation_; }
   // How often a life of it was seen to end.
   uint32_t lives_ended() const { return lives_ended_; }
   bool idle() const override { return outstanding_ == 0 && queue_.empty(); }

@@ -558,13 +558,23 @@ ActorId ClusterBackend::spawn(const ActorOptions& options, std::string_view clas
   return actor;
 }
 
-void ClusterBackend::kill_actor(const ActorId& actor) {
+void ClusterBackend::kill_actor(const ActorId& actor, KillOptions options) {
   Hold hold = enter();
   proto::ToRaylet message;
-  set_id(message.mutable_kill_actor()->mutable_actor(), actor);
+  proto::KillActor& request = *message.mutable_kill_actor();
+  set_id(request.mutable_actor(), actor);
   ActorClient& client = traffic_.actors().of(actor);
   const uint32_t lives = client.lives_ended();
-  (void)ask(message, kControlTimeout);
+  if (!options.no_restart) {
+    request.set_may_restart(true);
+    request.set_incarnation(client.incarnation());
+  }
+  const proto::ToWorker answer = ask(message, kControlTimeout);
+  const proto::ActorInfo& known = answer.actor_reply().actor();
+  const bool another = client.incarnation() != 0 && known.incarnation() > client.incarnation();
+  const bool lives_now = known.state() == proto::STARTING || known.state() == proto::ALIVE;
+  if (!options.no_restart && known.state() != proto::DEAD && (another || !lives_now))
+    return;  // that life is over already
   // The raylet has asked its process to end; a call made after kill() must not meet it alive.
   auto ended = [&] { return client.dead() || client.lives_ended() != lives; };
   (void)drive(ended, traffic_.clock().now() + kKillTimeout, kNoPeer);

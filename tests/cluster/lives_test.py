@@ -43,6 +43,13 @@ def test_an_actor_comes_back_after_kill_9_as_often_as_it_may(home):
     lives(home, "restart")
 
 
+def test_an_actor_comes_back_after_a_kill_that_means_one_life_as_often_as_it_may(home):
+    home.start_head("--num-cpus", "4")
+    lives(home, "kill-lives")
+    told = [event["text"] for event in home.status()["events"] if "killed by rayo::kill" in event["text"]]
+    assert ["started again" in text for text in told] == [True, True], told
+
+
 def test_daemons_open_as_many_files_as_they_may_and_workers_as_many_as_the_user_said(home):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert hard > 256

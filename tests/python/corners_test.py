@@ -178,18 +178,6 @@ def test_a_name_is_not_empty(ray):
         ray.remote(type("Empty", (), {})).options(name="")
 
 
-def test_a_kill_that_would_not_be_one_is_refused(ray):
-    @ray.remote(max_restarts=1)
-    class Alive:
-        def get(self):
-            return 1
-
-    alive = Alive.remote()
-    with pytest.raises(NotImplementedError, match="no_restart=False.*max_restarts"):
-        ray.kill(alive, no_restart=False)
-    assert ray.get(alive.get.remote(), timeout=20) == 1
-
-
 @pytest.mark.parametrize("kind", ["plain", "threads", "coroutines"])
 def test_a_concurrency_group_that_is_not_there_is_named(ray, kind):
     groups = {} if kind == "plain" else {"concurrency_groups": {"io": 2}}

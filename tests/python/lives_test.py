@@ -133,6 +133,35 @@ def test_calls_under_way_run_in_the_next_life_where_they_may(ray):
         pathlib.Path(marker).unlink(missing_ok=True)
 
 
+def test_a_kill_that_means_one_life_is_followed_by_the_next_as_often_as_it_may(ray):
+    @ray.remote(max_restarts=1)
+    class Phoenix:
+        def __init__(self, first):
+            self.count = first
+
+        def add(self):
+            self.count += 1
+            return self.count, os.getpid()
+
+    phoenix = Phoenix.options(name="killed twice").remote(40)
+    _, pid = ray.get(phoenix.add.remote(), timeout=20)
+    ray.kill(phoenix, no_restart=False)
+    count, other = ray.get(phoenix.add.remote(), timeout=20)
+    assert (count, other != pid) == (41, True), "its constructor has run again"
+    assert not os.path.exists(f"/proc/{pid}")
+    ray.kill(phoenix, no_restart=False)
+    with pytest.raises(ray.exceptions.ActorDiedError) as caught:
+        ray.get(phoenix.add.remote(), timeout=20)
+    assert caught.value.death["kind"] == "killed"
+    with pytest.raises(ValueError):
+        ray.get_actor("killed twice")
+    mortal = Phoenix.options(max_restarts=0).remote(0)
+    ray.get(mortal.add.remote(), timeout=20)
+    ray.kill(mortal, no_restart=False)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(mortal.add.remote(), timeout=20)
+
+
 def _runs(path):
     """The pids of the runs that a task has noted there."""
     return pathlib.Path(path).read_text().split()

@@ -213,11 +213,12 @@ inline ActorHandle<void> actor(std::string_view name, std::string_view name_spac
   return ActorHandle<void>(internal::find_named_actor(name, name_space, {}));
 }
 
-// Ends an actor now: running and waiting calls fail with ActorDied.
+// Ends an actor now: running and waiting calls fail with ActorDied. With `.no_restart = false` it comes back as after any
+// death, as often as its max_restarts allows: calls that have not begun wait for its next life.
 template <class T>
-void kill(const ActorHandle<T>& handle) {
+void kill(const ActorHandle<T>& handle, KillOptions options = {}) {
   internal::Backend& backend = internal::backend();
-  backend.kill_actor(handle.counted().id(backend));
+  backend.kill_actor(handle.counted().id(backend), options);
 }
 
 // How an actor is made, for expose: of a constructor with these parameters, or an aggregate's first members.

@@ -77,6 +77,12 @@ struct ActorOptions {
   std::map<std::string, std::string> environment{};  // of the actor's process
 };
 
+struct KillOptions {
+  // False: this life alone ends, and what is left of max_restarts applies. An actor without a process (it waits for its place,
+  // or for its next life) is left as it is.
+  bool no_restart = true;
+};
+
 struct TaskOptions {
   Resources resources{};
   // labels, node, node_soft, spread, schedule_timeout: as of actors.

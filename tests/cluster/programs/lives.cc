@@ -8,6 +8,7 @@
 //   cluster_lives use       finds it and counts with it: prints the count
 //   cluster_lives kill      ends it
 //   cluster_lives restart   an actor is killed with -9 and comes back, until it may not: exit 0 where all held
+//   cluster_lives kill-lives    rayo::kill with no_restart = false, until it may not come back: exit 0 where all held
 //   cluster_lives retry     calls under way at a death run in the next life: exit 0 where all held
 //   cluster_lives overflow  a concurrent call overflows its stack: prints the error
 //   cluster_lives cycles    joins the cluster and leaves it 200 times: exit 0 where nothing was left behind
@@ -91,6 +92,35 @@ int restart() {
     check(false, "it came back once too often");
   } catch (const rayo::ActorDied& died) {
     check(died.death() != nullptr, "its last death has a record");
+  }
+  return g_failed;
+}
+
+int kill_lives() {
+  auto actor = rayo::spawn<Phoenix>({.max_restarts = 2}, int64_t{10});
+  int64_t before = 0;
+  for (uint32_t life = 1; life <= 3; ++life) {
+    check(actor.call<&Phoenix::incarnation>().get(20s) == life, "the incarnation grows by one");
+    check(actor.call<&Phoenix::add>().get(20s) == 11, "its constructor runs again, with its arguments");
+    const int64_t pid = actor.call<&Phoenix::pid>().get(20s);
+    check(pid != before, "its life before ended with its process");
+    before = pid;
+    const std::string begun = "/tmp/rayo-lives-" + std::to_string(pid);
+    auto under_way = actor.call<&Phoenix::hang>(begun);
+    while (!std::filesystem::remove(begun)) std::this_thread::yield();
+    rayo::kill(actor, {.no_restart = false});
+    try {
+      under_way.get(20s);
+      check(false, "a call under way ends with the life");
+    } catch (const rayo::ActorDied& died) {
+      check(died.death() != nullptr && died.death()->kind == rayo::DeathKind::kKilled, "the call is told the kill");
+    }
+  }
+  try {
+    actor.call<&Phoenix::add>().get(20s);
+    check(false, "it came back once too often");
+  } catch (const rayo::ActorDied& died) {
+    check(died.death() != nullptr && died.death()->kind == rayo::DeathKind::kKilled, "its last death has a record");
   }
   return g_failed;
 }
@@ -222,6 +252,8 @@ int main(int argc, char** argv) {
     rayo::kill(rayo::actor<Keeper>("keeper"));
   } else if (what == "restart") {
     return restart();
+  } else if (what == "kill-lives") {
+    return kill_lives();
   } else if (what == "retry") {
     return retry();
   } else if (what == "overflow") {

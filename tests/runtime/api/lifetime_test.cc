@@ -27,6 +27,21 @@ TEST_F(ApiTest, ADetachedActorOutlivesItsHandlesUntilItIsKilled) {
   EXPECT_THROW(rayo::actor<Keeper>("keeper"), rayo::Invalid);
 }
 
+TEST_F(ApiTest, AKillThatMeansOneLifeEndsAnActorThatHasNoOther) {
+  auto keeper = rayo::spawn<Keeper>();
+  EXPECT_EQ(keeper.call<&Keeper::add>().get(), 1);
+  rayo::kill(keeper, {.no_restart = false});
+  EXPECT_THROW(keeper.call<&Keeper::add>().get(), rayo::ActorDied);
+  auto phoenix = rayo::spawn<Keeper>({.max_restarts = 1});
+  EXPECT_EQ(phoenix.call<&Keeper::add>().get(), 1);
+  if (on_cluster()) {
+    rayo::kill(phoenix, {.no_restart = false});
+    EXPECT_EQ(phoenix.call<&Keeper::add>().get(), 1) << "it begins anew";
+  } else {
+    EXPECT_THROW(rayo::kill(phoenix, {.no_restart = false}), rayo::Invalid);
+  }
+}
+
 TEST_F(ApiTest, ADetachedActorNeedsAName) {
   EXPECT_THROW(
       {

@@ -215,6 +215,61 @@ TEST_F(ActorDirectoryTest, AKilledActorIsNotRestarted) {
   EXPECT_EQ(actors.find(id)->info.death().kind(), proto::KILLED);
 }
 
+// kill with no_restart = false: the next life must not begin beside the one that is being ended, nor be ended by a second order.
+TEST_F(ActorDirectoryTest, ALifeThatIsKilledIsFollowedByTheNextAsOftenAsItMay) {
+  auto id = make_alive(1, "hits", 1);
+  const auto why = death_record(proto::KILLED, {}, "killed", 5);
+  ASSERT_TRUE(actors.end_life(id, 1, why, changes));
+  EXPECT_EQ(state(id), proto::ALIVE) << "until its process is reaped";
+  ASSERT_EQ(changes.end.size(), 1u);
+  EXPECT_EQ(changes.end[0].order.incarnation(), 1u);
+  EXPECT_TRUE(changes.end[0].order.why().may_restart());
+  auto dead = said(id, proto::DEAD);
+  *dead.mutable_death() = changes.end[0].order.why();
+  actors.report(kNode, dead, 6, changes);
+  EXPECT_EQ(state(id), proto::RESTARTING);
+  EXPECT_EQ(actors.find(id)->info.restarts(), 1);
+  EXPECT_EQ(actors.find(id)->info.death().kind(), proto::KILLED);
+  EXPECT_TRUE(actors.named("lab", "hits"));
+  EXPECT_FALSE(actors.end_life(id, 0, why, changes)) << "none is left";
+  actors.start(id, kNode, 7, changes);
+  actors.report(kNode, said(id, proto::ALIVE), 8, changes);
+  dead.set_incarnation(2);
+  actors.report(kNode, dead, 9, changes);
+  EXPECT_EQ(state(id), proto::DEAD);
+}
+
+TEST_F(ActorDirectoryTest, ALifeIsKilledOnceHoweverOftenTheOrderComes) {  // 4
+  auto id = make_alive(1, "hits", -1);
+  const auto why = death_record(proto::KILLED, {}, "killed", 5);
+  ASSERT_TRUE(actors.end_life(id, 1, why, changes));
+  auto dead = said(id, proto::DEAD);
+  *dead.mutable_death() = changes.end[0].order.why();
+  actors.report(kNode, dead, 6, changes);
+  changes = {};
+  EXPECT_TRUE(actors.end_life(id, 0, why, changes));
+  EXPECT_TRUE(changes.end.empty()) << "it has no process";
+  actors.start(id, kNode, 7, changes);
+  actors.report(kNode, said(id, proto::ALIVE), 8, changes);
+  changes = {};
+  EXPECT_TRUE(actors.end_life(id, 1, why, changes));
+  EXPECT_TRUE(changes.end.empty()) << "the life that was meant is over";
+  EXPECT_EQ(state(id), proto::ALIVE);
+}
+
+TEST_F(ActorDirectoryTest, AKillThatMeetsTheConstructorBeginsItAnew) {
+  auto id = make(1, "hits", 1);
+  actors.start(id, kNode, 2, changes);
+  changes = {};
+  ASSERT_TRUE(actors.end_life(id, 0, death_record(proto::KILLED, {}, "killed", 5), changes));
+  auto dead = said(id, proto::DEAD);
+  *dead.mutable_death() = changes.end[0].order.why();
+  dead.mutable_failure()->set_kind(proto::ACTOR_DIED);
+  actors.report(kNode, dead, 6, changes);
+  EXPECT_EQ(state(id), proto::RESTARTING);
+  EXPECT_EQ(actors.find(id)->info.restarts(), 1);
+}
+
 TEST_F(ActorDirectoryTest, ARefusalIsPlacedAgain) {
   auto id = make(1);
   actors.start(id, kNode, 2, changes);

@@ -180,7 +180,7 @@ class Backend {
   virtual ActorRecord find_actor(std::string_view name, std::string_view name_space) = 0;
   // Of one whose handle came without them; it is not counted again.
   virtual ActorRecord look_up(const ActorId& actor) = 0;
-  virtual void kill_actor(const ActorId& actor) = 0;
+  virtual void kill_actor(const ActorId& actor, KillOptions options) = 0;
 
   // Small values of this job by key, kept by the cluster until the job ends: the functions and classes of a language
   // whose programs are not shipped as executables. store throws Invalid for one over 1 MiB; storing again changes nothing.
