@@ -143,6 +143,7 @@ void Placer::send_grant(Placed placed, Outcome& out) {
   *grant->mutable_job() = request.job();
   *grant->mutable_package() = request.package();
   *grant->mutable_from_node() = request.node();
+  grant->set_what(request.what());
   auto key = std::pair(placed.node, placed.reserved.request);
   state_.granting.emplace(key, std::move(placed));
 }

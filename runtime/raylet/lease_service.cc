@@ -243,7 +243,7 @@ proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoi
                 .job = rpc::from_proto<JobId>(request.job()),
                 .requester = rpc::from_proto<ProcessId>(request.requester()),
                 .requester_node = rpc::from_proto<NodeId>(request.from_node()),
-                .what = "for another node"};
+                .what = request.what()};
     LeaseId id = lease.id;
     if (!table_.grant(std::move(lease), demand)) break;
     leases.push_back(id);

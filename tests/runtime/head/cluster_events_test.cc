@@ -473,6 +473,7 @@ TEST_F(ClusterEvents, LeasesAreGrantedByTheNodeThatHasRoom) {
   auto grants = sent(id(2), &proto::NodeDown::has_grant);
   ASSERT_EQ(grants.size(), 1u);
   EXPECT_EQ(grants[0].grant().count(), 3);
+  EXPECT_EQ(grants[0].grant().what(), "half") << "what its workers print is told under that name";
   proto::NodeUp up;
   up.set_request(grants[0].request());
   for (uint64_t n = 1; n <= 3; ++n)

@@ -20,6 +20,7 @@ namespace {
   if (!process.hello()) _exit(4);
   while (auto frame = process.receive()) {
     if (frame->message.has_exit()) _exit(0);
+    if (frame->message.has_host_tasks()) std::puts("hosting tasks"), std::fflush(stdout);
     if (!frame->message.has_host_actor()) continue;
     const auto& host = frame->message.host_actor();
     std::printf("hosting %s\n", host.spec().class_name().c_str());

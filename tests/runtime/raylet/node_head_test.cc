@@ -224,6 +224,28 @@ TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
   });
 }
 
+// Else its first lines are of nobody known, until the function itself has told.
+TEST_F(NodeTest, WhatAWorkerOfAnotherNodesTaskPrintsHasTheTasksName) {
+  run([this] {
+    connect_driver();
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    proto::NodeDown down;
+    auto& grant = *down.mutable_grant();
+    (*grant.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+    grant.set_count(1);
+    *grant.mutable_job() = job->job().job();
+    *grant.mutable_requester() = rpc::to_proto(driver_->id);
+    *grant.mutable_from_node() = rpc::to_proto(NodeId{8, 8});
+    grant.set_what("half");
+    head_->send(down);
+    auto lines = await([](const proto::ToWorker& message) { return message.has_log_lines(); });
+    ASSERT_TRUE(lines);
+    EXPECT_EQ(lines->message.log_lines().source(), "half");
+    EXPECT_EQ(lines->message.log_lines().lines(0), "hosting tasks");
+  });
+}
+
 // The lease is granted and ended before the fiber that looks for its worker has had a turn: that fiber once took the raylet along.
 TEST_F(NodeTest, ADriverThatAsksForALeaseAndGoesEndsNoRaylet) {
   run([this] {
