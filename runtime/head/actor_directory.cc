@@ -1,6 +1,7 @@
 #include "runtime/head/actor_directory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
@@ -295,6 +296,7 @@ void ActorDirectory::bury(Actor& actor, const proto::DeathRecord& why, const pro
   actor.spec.clear_argument_values();
   actor.spec.clear_environment();
   actor.holders.clear();
+  unheld_.erase(id);
   save(actor, changes);
   changes.changed.push_back(id);
   dead_.push_back(id);
@@ -349,6 +351,7 @@ void ActorDirectory::node_died(NodeId node, const proto::DeathRecord& why, int64
       without_handles(*actor, now_us, changes);
     }
   }
+  heard(node, now_us, changes);
 }
 
 void ActorDirectory::end_job(JobId job, const proto::DeathRecord& why, ActorChanges& changes) {
@@ -378,6 +381,13 @@ void ActorDirectory::holds_only(NodeId node, const std::set<ActorId>& held, int6
     if (holder != actor.holders.end() && holder->second && !held.contains(id)) rpc::to_proto(id, now.add_dropped());
   }
   handles(node, now, now_us, changes);
+  heard(node, now_us, changes);
+}
+
+void ActorDirectory::heard(NodeId node, int64_t now_us, ActorChanges& changes) {
+  if (unheard_.erase(node) == 0 || !unheard_.empty()) return;
+  for (ActorId id : std::exchange(unheld_, {}))
+    if (auto* actor = get(id)) without_handles(*actor, now_us, changes);
 }
 
 void ActorDirectory::given(ActorId id, NodeId node) {
@@ -387,6 +397,7 @@ void ActorDirectory::given(ActorId id, NodeId node) {
 
 void ActorDirectory::without_handles(Actor& actor, int64_t now_us, ActorChanges& changes) {
   if (!actor.holders.empty() || actor.dead() || actor.spec.detached()) return;
+  if (!unheard_.empty()) return void(unheld_.insert(id_of(actor)));  // 5
   end(id_of(actor), death_record(proto::OUT_OF_SCOPE, {}, "its last handle was dropped", now_us), nullptr, changes);
 }
 
@@ -411,8 +422,9 @@ void ActorDirectory::restore(proto::StoredActor row) {
   if (actor.dead()) {
     dead_.push_back(id);
     dead_bytes_ += actor.spec.ByteSizeLong() + actor.info.ByteSizeLong();
-  } else if (!actor.spec.name().empty()) {
-    names_.emplace(name_key(actor), id);
+  } else {
+    if (!actor.spec.name().empty()) names_.emplace(name_key(actor), id);
+    unheld_.insert(id);  // those who hold it say so when they attach again
   }
   actors_.insert_or_assign(id, std::move(actor));
 }

@@ -8,7 +8,9 @@
 //   2. an incarnation only grows, and what a node says of another incarnation, or of an actor that is not its own,
 //      changes nothing but sends EndActor to it;
 //   3. DEAD is final and its record does not change;
-//   4. every act can be repeated with the same result.
+//   4. every act can be repeated with the same result;
+//   5. no actor ends for want of handles while a node lives that may hold one without our knowing: each says what it holds
+//      (holds_only) after it was out of sight.
 #pragma once
 
 #include <deque>
@@ -93,6 +95,9 @@ class ActorDirectory {
   void node_died(NodeId node, const proto::DeathRecord& why, int64_t now_us, ActorChanges& changes);
   void end_job(JobId job, const proto::DeathRecord& why, ActorChanges& changes);
   void handles(NodeId node, const proto::ActorHandles& handles, int64_t now_us, ActorChanges& changes);
+  // What this living node holds or drops from now on is not known: its stream broke, or the one who knew it was the head before
+  // us. Until holds_only() or node_died().
+  void lost_sight_of(NodeId node) { unheard_.insert(node); }
   // Of all that it had told of the node holds these alone.
   void holds_only(NodeId node, const std::set<ActorId>& held, int64_t now_us, ActorChanges& changes);
   // Who is given a handle holds it before it says so.
@@ -119,10 +124,13 @@ class ActorDirectory {
   void bury(Actor& actor, const proto::DeathRecord& why, const proto::Failure* failure, ActorChanges& changes);
   void forget_oldest(ActorChanges& changes);
   void without_handles(Actor& actor, int64_t now_us, ActorChanges& changes);
+  void heard(NodeId node, int64_t now_us, ActorChanges& changes);
 
   std::unordered_map<ActorId, Actor> actors_;
   std::map<std::string, ActorId> names_;  // NAMESPACE 0x00 NAME, of the living alone
   Counts counts_;
+  std::set<NodeId> unheard_;  // out of sight
+  std::set<ActorId> unheld_;  // that nobody holds, as far as is known while nodes are out of sight
   std::deque<ActorId> dead_;
   size_t dead_bytes_ = 0;
   size_t most_dead_;

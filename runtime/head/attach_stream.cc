@@ -105,6 +105,7 @@ base::Status serve_attach(Core& core, Stream& stream, rpc::Call& call) {
       core.streams.close(node, outbox);
     });
     read_up(core, node, stream, outbox);
+    if (!core.streams.replaced(node, outbox)) core.nodes.stream_ended(node);
     core.streams.close(node, outbox);
     // What is queued still goes out (a LeaveNow, a last EndActor) as long as the other side reads.
     writer.join(base::deadline_after(base::current_loop()->now(), 1s));

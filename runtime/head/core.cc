@@ -42,7 +42,9 @@ void Core::restore(const std::vector<Row>& rows) {
       if (job.ParseFromString(row.value)) state.jobs.restore(std::move(job));
     } else if (row.table == "nodes") {
       proto::Register registering;
-      if (registering.ParseFromString(row.value)) state.nodes.put(registering, state.now());
+      if (!registering.ParseFromString(row.value)) continue;
+      state.nodes.put(registering, state.now());
+      state.actors.lost_sight_of(rpc::from_proto<NodeId>(registering.node().node()));
     } else if (row.table == "key_value") {
       state.key_value.restore(row.key, row.value);
     }

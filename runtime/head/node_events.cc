@@ -41,6 +41,7 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
     state_.nodes.bury(id, why);
     settle_death(id, old, why, out);
   }
+  if (arrival == NodeTable::Arrival::kSameLife) state_.actors.lost_sight_of(id);  // until its StillHere, which follows
   state_.nodes.put(registering, state_.now());
   ActorChanges changes;
   state_.actors.reconcile(id, {registering.actors().begin(), registering.actors().end()}, state_.now_us(), changes);
@@ -53,6 +54,10 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
   for (const auto& [other, node] : state_.nodes.all()) *reply.add_nodes() = state_.nodes.describe(node, state_.now());
   placer_.pump(out);
   return reply;
+}
+
+void NodeEvents::stream_ended(NodeId node) {
+  if (state_.nodes.find(node)) state_.actors.lost_sight_of(node);
 }
 
 void NodeEvents::tell_state(NodeId node, Outcome& out) {
@@ -129,6 +134,7 @@ proto::BeatReply NodeEvents::beat(const proto::BeatRequest& request, Outcome& ou
   for (const auto& change : changes) {
     state_.events.add(state_.now_us(), "info", cat(node_text(state_.nodes.find(change.node)->info), " is back"));
     tell_state(change.node, out);
+    out.send(change.node).mutable_ask_still_here();
   }
   if (!changes.empty()) placer_.pump(out);
   return reply;
@@ -143,6 +149,7 @@ void NodeEvents::tick(Outcome& out) {
       settle_death(change.node, info, change.death, out);
     } else {
       state_.events.add(state_.now_us(), "warning", cat(node_text(info), " is suspect: its beats do not come"));
+      state_.actors.lost_sight_of(change.node);  // perhaps it has given us up
       tell_state(change.node, out);
     }
   }

@@ -14,6 +14,8 @@ class NodeEvents {
   // A raylet's first message. Where the reply has a failure the stream ends with it; else the shell fills in what is
   // the cluster's (id, epoch, name, secret, settings).
   proto::Registered attach(const proto::Register& registering, Outcome& out);
+  // Its stream has broken: what it holds meanwhile it tells when it attaches again.
+  void stream_ended(NodeId node);
   // Any later message of its stream.
   void message(NodeId from, const proto::NodeUp& up, Outcome& out);
   proto::BeatReply beat(const proto::BeatRequest& request, Outcome& out);

@@ -21,6 +21,10 @@ bool NodeStreams::current(NodeId node, const std::shared_ptr<Outbox>& outbox) co
   return found != streams_.end() && found->second == outbox;
 }
 
+bool NodeStreams::replaced(NodeId node, const std::shared_ptr<Outbox>& outbox) const {
+  return streams_.contains(node) && !current(node, outbox);
+}
+
 void NodeStreams::push(Outbox& outbox, const proto::NodeDown& message) {
   outbox.bytes += message.ByteSizeLong();
   if (outbox.bytes > kOutboxBytes) {

@@ -24,6 +24,7 @@ class NodeStreams {
   // The stream has ended; nothing where it is no longer the node's.
   void close(NodeId node, const std::shared_ptr<Outbox>& outbox);
   bool current(NodeId node, const std::shared_ptr<Outbox>& outbox) const;
+  bool replaced(NodeId node, const std::shared_ptr<Outbox>& outbox) const;  // by a newer one
 
   // Nil: to all. What is for a node without a stream is dropped.
   void send(const Send& send);

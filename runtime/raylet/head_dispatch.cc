@@ -58,6 +58,8 @@ void HeadDispatch::message(proto::NodeDown message) {
       return parts_.output.from_head(message.log_lines());
     case proto::NodeDown::kNotice:
       return parts_.output.notice(message.notice());
+    case proto::NodeDown::kAskStillHere:
+      return parts_.requests.tell_still_here();
     case proto::NodeDown::MESSAGE_NOT_SET:
       return parts_.requests.on_mark(message.request());
     default:

@@ -320,13 +320,17 @@ void HeadRequests::learn(const proto::ActorInfo& info, ActorCache::Source source
 }
 
 void HeadRequests::attached_again() {
+  tell_still_here();
+  for (ActorId actor : cache_.watched()) tasks_.spawn("watch again", [this, actor] { watch_again(actor); });
+}
+
+void HeadRequests::tell_still_here() {
   proto::NodeUp up;
   proto::StillHere& here = *up.mutable_still_here();  // told even where nothing is
   for (const Job* job : jobs_.own_jobs(processes_.node())) rpc::to_proto(job->id, here.add_jobs());
   for (ActorId actor : cache_.held()) rpc::to_proto(actor, here.add_actors_held());
   up.set_request(marks_.told_again());
   head_.send(std::move(up));
-  for (ActorId actor : cache_.watched()) tasks_.spawn("watch again", [this, actor] { watch_again(actor); });
 }
 
 }  // namespace rayo::raylet

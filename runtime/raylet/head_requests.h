@@ -51,6 +51,7 @@ class HeadRequests {
   std::vector<ProcessId> watchers(ActorId actor) const { return cache_.watchers(actor); }
   // After the head was away: it is told which jobs of this node live, and what we watch and hold.
   void attached_again();
+  void tell_still_here();
 
  private:
   struct Question {

@@ -172,10 +172,23 @@ void SimCluster::node_step(SimNode& node) {
   if (node.outbox.empty()) return;
   auto up = std::move(node.outbox.front());
   node.outbox.pop_front();
+  deliver(node, up);
+  if (pick(5) == 0 && !up.has_grant_reply()) deliver(node, up);  // everything may come twice
+}
+
+void SimCluster::deliver(SimNode& node, const proto::NodeUp& up) {
   Outcome out;
   events_.message(node.id(), up, out);
-  if (pick(5) == 0 && !up.has_grant_reply()) events_.message(node.id(), up, out);  // everything may come twice
+  if (up.has_still_here()) out_of_sight_.erase(node.id());
   finish(std::move(out));
+}
+
+// The head may see it at once, or when the node is back.
+void SimCluster::break_stream(SimNode& node) {
+  node.break_stream();
+  if (pick(2) == 0 || !state_.nodes.find(node.id())) return;
+  events_.stream_ended(node.id());
+  out_of_sight_.insert(node.id());
 }
 
 void SimCluster::fault_step() {
@@ -188,10 +201,11 @@ void SimCluster::fault_step() {
       break;
     case 1:
       node.partition();
+      break_stream(node);
       probes_.insert("a node was cut off");
       break;
     case 2:
-      node.break_stream();
+      break_stream(node);
       break;
     case 3:
       node.heal();
@@ -303,9 +317,7 @@ void SimCluster::quieten() {
       while (!node.outbox.empty()) {
         auto up = std::move(node.outbox.front());
         node.outbox.pop_front();
-        Outcome out;
-        events_.message(node.id(), up, out);
-        finish(std::move(out));
+        deliver(node, up);
       }
     }
     pass(100ms);
@@ -350,6 +362,9 @@ std::string SimCluster::check_actors() {
     auto incarnation = actor.info.incarnation();
     auto& [before, was_dead] = seen_[id];
     if (incarnation < before || (was_dead && !actor.dead())) return cat("5: ", id.hex());
+    if (actor.dead() && !was_dead && actor.info.death().kind() == proto::OUT_OF_SCOPE) {
+      if (auto broken = check_unheld(id); !broken.empty()) return broken;
+    }
     before = incarnation;
     was_dead = actor.dead();
     bool waits = actor.info.state() == proto::PENDING || actor.info.state() == proto::RESTARTING;
@@ -400,6 +415,15 @@ std::string SimCluster::check_lives(ActorId id, const head::ActorDirectory::Acto
   return !job || job->state() == "ended" ? "" : cat("10: ", id.hex(), " left its job behind");
 }
 
+std::string SimCluster::check_unheld(ActorId id) const {
+  for (const auto& node : nodes_) {
+    if (!out_of_sight_.contains(node.id()) || !state_.nodes.find(node.id())) continue;
+    if (node.up() && node.held().contains(id))
+      return cat("12: ", id.hex(), " ended while node ", node.id().low, ", out of sight, holds it");
+  }
+  return {};
+}
+
 std::string SimCluster::check_store() {
   if (disk_full_) return {};
   std::set<std::string> names, rows;
@@ -419,6 +443,8 @@ std::string SimCluster::check_store() {
 std::string SimCluster::check_end() {
   for (const auto& [id, actor] : state_.actors.all()) {
     if (actor.info.state() == proto::STARTING) return cat("8: ", id.hex(), " starts for ever");
+    if (!actor.dead() && !actor.spec.detached() && actor.holders.empty())
+      return cat("13: ", id.hex(), " lives and nobody holds it");
     if (actor.info.state() != proto::ALIVE) continue;
     auto node = std::ranges::find(nodes_, actor.node, &SimNode::id);
     auto found = node->running().find(id);
@@ -440,12 +466,12 @@ std::string SimCluster::check_end() {
   for (const auto& [id, job] : state_.jobs.all()) {
     auto home = std::ranges::find(nodes_, rpc::from_proto<NodeId>(job.node()), &SimNode::id);
     if (job.state() == "running" && home != nodes_.end() && !home->jobs().contains(id))
-      return cat("11: job ", id.hex(), " runs without its driver");
+      return cat("14: job ", id.hex(), " runs without its driver");
   }
   for (const auto& [id, actor] : state_.actors.all()) {
     for (const auto& [holder, told] : actor.holders) {
       if (told && !std::ranges::find(nodes_, holder, &SimNode::id)->held().contains(id))
-        return cat("11: ", id.hex(), " is held by node ", holder.low, ", which has no handle");
+        return cat("14: ", id.hex(), " is held by node ", holder.low, ", which has no handle");
     }
   }
   for (const auto& item : state_.queue.items()) {

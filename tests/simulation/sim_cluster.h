@@ -13,7 +13,9 @@
 //   9. an actor is restarted at most max_restarts times, and waits for that no longer than the longest back-off
 //   10. a detached actor ends by kill or its own death alone, and its job ends with it and not before
 //   11. a node stands once in the head's table: among the living or among the dead
-//   12. when the faults end: a job that the head calls running has its driver, and a node that told of a handle has it
+//   12. no actor ends for want of handles while a node holds one whose stream the head knows to be broken
+//   13. when the faults end: what lives and is not detached is held
+//   14. when the faults end: a job that the head calls running has its driver, and a node that told of a handle has it
 #pragma once
 
 #include <map>
@@ -49,6 +51,9 @@ class SimCluster {
   void pass(base::Duration span);
   void beats();
   void attach(SimNode& node);
+  void break_stream(SimNode& node);
+  void deliver(SimNode& node, const proto::NodeUp& up);
+  std::string check_unheld(ActorId id) const;
   void create();
   void finish(head::Outcome out);
   bool write(const head::Batch& batch, bool promise);
@@ -73,6 +78,7 @@ class SimCluster {
   std::vector<ActorId> actors_;
   std::vector<JobId> jobs_;
   std::map<ActorId, std::pair<uint32_t, bool>> seen_;  // incarnation, dead
+  std::set<NodeId> out_of_sight_;                      // to the head, which knows that it is
   std::set<std::string> probes_;
   int faults_ = 0;
 };

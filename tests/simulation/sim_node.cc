@@ -58,12 +58,14 @@ proto::Register SimNode::register_message() const {
 
 void SimNode::attached() {
   connected_ = true;
+  for (JobId job : jobs_) begin_job(job);
+  tell_still_here();
+}
+
+void SimNode::tell_still_here() {
   proto::NodeUp still;
   still.mutable_still_here();
-  for (JobId job : jobs_) {
-    begin_job(job);
-    rpc::to_proto(job, still.mutable_still_here()->add_jobs());
-  }
+  for (JobId job : jobs_) rpc::to_proto(job, still.mutable_still_here()->add_jobs());
   for (ActorId actor : held_) rpc::to_proto(actor, still.mutable_still_here()->add_actors_held());
   say(std::move(still));
 }
@@ -129,6 +131,7 @@ void SimNode::handle_one() {
   if (down.has_start_actor()) start_actor(down);
   if (down.has_end_actor()) end_actor(down.end_actor());
   if (down.has_grant()) grant(down);
+  if (down.has_ask_still_here()) tell_still_here();
   if (down.has_end_lease()) end_lease(rpc::from_proto<LeaseId>(down.end_lease().lease()));
 }
 

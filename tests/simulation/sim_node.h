@@ -33,6 +33,7 @@ class SimNode {
   // ---- behaviour ----
   proto::Register register_message() const;
   void attached();
+  void tell_still_here();
   void handle_one();                              // of the inbox
   void start_here(const proto::ActorSpec& spec);  // its creator's node, before the head has written it down
   void construct_one(bool fails);                 // an actor that is starting is alive, or its constructor threw

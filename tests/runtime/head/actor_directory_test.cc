@@ -364,6 +364,43 @@ TEST_F(ActorDirectoryTest, ABadDemandIsRefusedWithWords) {
   EXPECT_EQ(actors.create(nameless, kNode, 1, changes).outcome, Creation::kRefused);
 }
 
+// A head that is new knows no handles: the first node that drops its own must not end what others hold.
+TEST_F(ActorDirectoryTest, AfterARestartNobodyIsUnheldBeforeAllNodesHaveTold) {  // 5
+  for (bool held : {true, false}) {
+    auto id = make_alive(held ? 1 : 2);
+    proto::StoredActor row;
+    *row.mutable_spec() = actors.find(id)->spec;
+    *row.mutable_info() = actors.find(id)->info;
+    rpc::to_proto(kNode, row.mutable_node());
+    ActorDirectory again;
+    again.restore(row);
+    again.lost_sight_of(kNode);
+    again.lost_sight_of(kOther);
+    auto restored = [&] { return again.find(id)->info.state(); };
+    again.holds_only(kNode, {id}, 5, changes);
+    proto::ActorHandles dropped;
+    rpc::to_proto(id, dropped.add_dropped());
+    again.handles(kNode, dropped, 6, changes);
+    EXPECT_EQ(restored(), proto::ALIVE) << "the other node has not told";
+    again.holds_only(kOther, held ? std::set<ActorId>{id} : std::set<ActorId>(), 7, changes);
+    EXPECT_EQ(restored(), held ? proto::ALIVE : proto::DEAD);
+    if (held) again.handles(kOther, dropped, 8, changes);
+    EXPECT_EQ(restored(), proto::DEAD);
+    EXPECT_EQ(again.find(id)->info.death().kind(), proto::OUT_OF_SCOPE);
+  }
+}
+
+TEST_F(ActorDirectoryTest, ANodeThatDiesOutOfSightHoldsNothing) {  // 5
+  auto id = make_alive(1);
+  actors.lost_sight_of(kOther);
+  proto::ActorHandles dropped;
+  rpc::to_proto(id, dropped.add_dropped());
+  actors.handles(kNode, dropped, 5, changes);
+  EXPECT_EQ(state(id), proto::ALIVE);
+  actors.node_died(kOther, death_record(proto::NODE_LOST, kOther, "lost", 6), 6, changes);
+  EXPECT_EQ(state(id), proto::DEAD);
+}
+
 TEST_F(ActorDirectoryTest, RowsBringEverythingBack) {
   auto id = make_alive(1, "hits", 2);
   make_alive(2, "gone");

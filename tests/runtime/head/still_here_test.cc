@@ -1,4 +1,5 @@
 // What a node names when it has opened its stream again: what had been written into the one that broke may be lost.
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "runtime/head/actor_requests.h"
@@ -101,6 +102,60 @@ TEST_F(StillHere, HandlesThatWereDroppedWhileTheirNodeCouldNotTellAreDroppedWhen
   still_here(2, {}, {});
   EXPECT_EQ(state_of(actor), proto::DEAD);
   EXPECT_EQ(state.actors.find(actor)->info.death().kind(), proto::OUT_OF_SCOPE);
+}
+
+// The head was away for longer than anybody waits for it: node 1 has given a handle to node 2, let go of its own, and is the first
+// to be back.
+TEST_F(StillHere, AHandleThatWasTakenOutOfSightKeepsItsActor) {
+  attach(1);
+  attach(2);
+  begin(kJob);
+  const ActorId actor = create("shared");
+  nodes.stream_ended(id(2));
+  nodes.stream_ended(id(1));
+  attach(1);
+  still_here(1, {kJob}, {});
+  proto::NodeUp dropped;
+  rpc::to_proto(actor, dropped.mutable_actor_handles()->add_dropped());
+  nodes.message(id(1), dropped, out);
+  EXPECT_NE(state_of(actor), proto::DEAD) << "node 2 has not told what it holds";
+  attach(2);
+  EXPECT_NE(state_of(actor), proto::DEAD) << "nor has it now";
+  still_here(2, {}, {actor});
+  EXPECT_NE(state_of(actor), proto::DEAD);
+  nodes.message(id(2), dropped, out);
+  EXPECT_EQ(state_of(actor), proto::DEAD);
+}
+
+// Its side of the stream may be broken without our knowing.
+TEST_F(StillHere, ANodeWhoseBeatsComeAgainIsAskedWhatItHolds) {
+  attach(1);
+  attach(2);
+  begin(kJob);
+  const ActorId actor = create("shared");
+  auto beat = [&](uint64_t node) {
+    proto::BeatRequest request;
+    rpc::to_proto(id(node), request.mutable_node());
+    request.set_incarnation(1);
+    nodes.beat(request, out);
+  };
+  for (base::Duration gone{}; gone < std::chrono::seconds(2); gone += kTick) {
+    clock.advance(kTick);
+    beat(1);
+    nodes.tick(out);
+  }
+  ASSERT_EQ(state.nodes.view().find(id(2))->state, scheduler::NodeState::kSuspect);
+  proto::NodeUp dropped;
+  rpc::to_proto(actor, dropped.mutable_actor_handles()->add_dropped());
+  nodes.message(id(1), dropped, out);
+  EXPECT_NE(state_of(actor), proto::DEAD);
+  out.sends.clear();
+  beat(2);
+  const auto asked = [&](const Send& send) { return send.to == id(2) && send.message.has_ask_still_here(); };
+  EXPECT_TRUE(std::ranges::any_of(out.sends, asked));
+  EXPECT_NE(state_of(actor), proto::DEAD);
+  still_here(2, {}, {});
+  EXPECT_EQ(state_of(actor), proto::DEAD);
 }
 
 }  // namespace
