@@ -34,6 +34,8 @@ ActorDirectory::Created ActorRequests::create(NodeId node, const proto::RelayReq
       request.has_own_job() && rpc::from_proto<JobId>(request.own_job().job()) == job && job == rpc::own_job_of(id);
   if (spec.detached() && !owns)
     return {Creation::kRefused, id, failure(proto::INVALID, "a detached actor without a job of its own")};
+  if (auto refused = placer_.refusal(spec.demand(), actor_text(spec)); refused && !state_.actors.find(id))
+    return {Creation::kRefused, id, *std::move(refused)};
   ActorChanges changes;
   auto created = state_.actors.create(request.create_actor(), node, state_.now_us(), changes);
   const bool fresh = created.outcome == Creation::kNew;

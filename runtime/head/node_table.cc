@@ -221,6 +221,10 @@ const NodeTable::Node* NodeTable::find(NodeId id) const {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
+bool NodeTable::knows(NodeId id) const {
+  return find(id) || std::ranges::any_of(dead_, [&](const proto::NodeInfo& one) { return id_of(one) == id; });
+}
+
 proto::NodeInfo NodeTable::describe(const Node& node, base::TimePoint now) const {
   auto out = node.info;
   const auto* seen = view_.find(id_of(node.info));

@@ -86,6 +86,8 @@ class NodeTable {
   void unweigh(ActorId actor);
 
   const Node* find(NodeId id) const;  // the living
+  // It lives, or died and may come back: what was never here, or died long ago, will not come under that id.
+  bool knows(NodeId id) const;
   const std::unordered_map<NodeId, Node>& all() const { return nodes_; }
   const std::deque<proto::NodeInfo>& dead() const { return dead_; }
   const scheduler::ClusterView& view() const { return view_; }

@@ -202,6 +202,14 @@ void Placer::tick(Outcome& out) {
   pump(out);
 }
 
+std::optional<proto::Failure> Placer::refusal(const proto::Demand& demand, const std::string& what) const {
+  const auto node = rpc::from_proto<NodeId>(demand.node());
+  if (!node || demand.node_soft() || state_.nodes.knows(node)) return std::nullopt;
+  return failure(proto::UNSCHEDULABLE,
+                 cat(what, " is bound to node ", node.hex(), ", which this cluster does not know"),
+                 "`rayo list nodes` shows the ids; with soft affinity another node will do");
+}
+
 uint64_t Placer::ask_leases(const proto::PlaceLeasesRequest& request, Outcome& out) {
   auto demand = rpc::from_proto(request.demand());
   auto shape = scheduler::shape_key(demand);

@@ -20,6 +20,8 @@ class Placer {
   // Time has passed: notices, Unschedulable, requests that nobody asks again for; then pump().
   void tick(Outcome& out);
 
+  // What is bound to a node that nobody knows is told so and does not wait.
+  std::optional<proto::Failure> refusal(const proto::Demand& demand, const std::string& what) const;
   // A request for leases; an equal one that is still waiting is taken up again, with its age. Returns its ticket.
   uint64_t ask_leases(const proto::PlaceLeasesRequest& request, Outcome& out);
   void grant_reply(NodeId node, uint64_t request, const proto::GrantReply& reply, Outcome& out);

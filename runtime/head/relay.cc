@@ -138,6 +138,10 @@ proto::PlaceLeasesReply place_leases(Core& core, const proto::PlaceLeasesRequest
     *reply.mutable_failure() = failure(proto::CANCELLED, "its job has ended");
     return reply;
   }
+  if (auto refused = core.placer.refusal(request.demand(), cat("task ", request.what()))) {
+    *reply.mutable_failure() = *std::move(refused);
+    return reply;
+  }
   Outcome out;
   auto ticket = core.placer.ask_leases(request, out);
   auto waiter = core.expect(ticket);

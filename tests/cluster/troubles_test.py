@@ -72,6 +72,17 @@ def test_infeasible(cluster):
     assert 1.5 < seconds < 6, said
 
 
+def test_a_node_that_is_not_there(cluster):
+    """Nobody waits for a node whose id is unknown: ids are random, and none comes under one that was never here."""
+    said = run(cluster, "unknown_node")
+    for name, after in (("task", "\nactor: "), ("actor", "\nnamed: "), ("named", "\nsoft: ")):
+        kind, seconds, text = answer(said, name)
+        text, _, next_step = text.split(after)[0].partition("\ntry: ")
+        expect("unknown_node", kind, text, next_step)
+        assert seconds < 2, said
+    assert answer(said, "soft")[::2] == ("ok", "2\n"), said
+
+
 def test_stuck_before_init(cluster):
     kind, seconds, text = answer(run(cluster, "stuck"), "actor")
     expect("stuck_before_init", kind, text.rstrip("\n"))

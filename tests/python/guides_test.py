@@ -426,8 +426,23 @@ def test_placement_by_node_and_label(ray):
     def here():
         return ray.get_runtime_context().get_node_id()
 
+    @ray.remote
+    class There:
+        def get(self):
+            return 1
+
     node = ray.nodes()[0]["NodeID"]
     assert ray.get(here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()) == node
+    unknown = NodeAffinitySchedulingStrategy("0123456789abcdef" * 2, soft=False)
+    begin = time.monotonic()
+    with pytest.raises(ray.exceptions.ActorUnschedulableError, match="which this cluster does not know") as refused:
+        ray.get(here.options(scheduling_strategy=unknown).remote(), timeout=20)
+    assert "rayo list nodes" in refused.value.next_step
+    with pytest.raises(ray.exceptions.ActorUnschedulableError, match="which this cluster does not know"):
+        ray.get(There.options(scheduling_strategy=unknown).remote().get.remote(), timeout=20)
+    assert time.monotonic() - begin < 5, "nobody waits for it"
+    unknown.soft = True
+    assert ray.get(here.options(scheduling_strategy=unknown).remote(), timeout=20) == node
     nowhere = here.options(scheduling_strategy=NodeLabelSchedulingStrategy({"zone": In("moon")})).remote()
     assert ray.wait([nowhere], timeout=0.3)[0] == []
     ray.cancel(nowhere)

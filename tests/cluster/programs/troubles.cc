@@ -66,6 +66,14 @@ void infeasible() {
   tell("task", [&] { return rayo::remote<half>({.resources = wanted, .schedule_timeout = seconds(2)}, 4).get(); });
 }
 
+void unknown_node() {
+  const rayo::NodeId nowhere{1, 2};
+  tell("task", [&] { return rayo::remote<half>({.node = nowhere}, 4).get(); });
+  tell("actor", [&] { return rayo::spawn<Counter>({.node = nowhere}).call<&Counter::add>(1).get(); });
+  tell("named", [&] { return rayo::spawn<Counter>({.name = "n", .node = nowhere}).call<&Counter::add>(1).get(); });
+  tell("soft", [&] { return rayo::remote<half>({.node = nowhere, .node_soft = true}, 4).get(); });
+}
+
 void no_amount() {
   const rayo::Resources nan{.cpus = std::numeric_limits<double>::quiet_NaN()};
   tell("task", [&] { return rayo::remote<half>({.resources = nan}, 4).get(); });
@@ -129,6 +137,7 @@ int main(int argc, char** argv) {
   }
   rayo::init(argc, argv, {.name_space = "troubles"});
   if (trouble == "infeasible") infeasible();
+  if (trouble == "unknown_node") unknown_node();
   if (trouble == "no_amount") no_amount();
   if (trouble == "stuck") tell("actor", [] { return rayo::spawn<Counter>().call<&Counter::add>(1).get(); });
   if (trouble == "without_head") without_head();

@@ -296,6 +296,30 @@ TEST_F(ClusterEvents, WhatNobodyCouldEverHoldIsToldAfterASecondAndGivenUpAtItsTi
   EXPECT_NE(why.text().find("insufficient_gpu"), std::string::npos);
 }
 
+TEST_F(ClusterEvents, WhatIsBoundToANodeThatNobodyKnowsDoesNotWait) {
+  attach(1, {{"cpu", Amount::of(4)}});
+  attach(2, {{"cpu", Amount::of(4)}});
+  start_job(1);
+  proto::Demand demand;
+  auto refused = [&](uint64_t node) {
+    rpc::to_proto(id(node), demand.mutable_node());
+    return placer.refusal(demand, "task half").has_value();
+  };
+  EXPECT_FALSE(refused(2));
+  EXPECT_TRUE(refused(3));
+  auto request = to_create({1, 1});
+  *request.mutable_create_actor()->mutable_spec()->mutable_demand() = demand;
+  auto created = actors.create(id(1), request, out);
+  EXPECT_EQ(created.outcome, ActorDirectory::Creation::kRefused);
+  EXPECT_EQ(created.failure.kind(), proto::UNSCHEDULABLE);
+  demand.set_node_soft(true);
+  EXPECT_FALSE(refused(3)) << "another one will do";
+  demand.set_node_soft(false);
+  pass(20s, {1});
+  ASSERT_FALSE(state.nodes.find(id(2)));
+  EXPECT_FALSE(refused(2)) << "a node that was cut off may come back";
+}
+
 TEST_F(ClusterEvents, WhatWillFitOneDayWaitsWithoutLimitButWithAReason) {
   attach(1, {{"cpu", Amount::of(2)}});
   create(1, {{"cpu", Amount::of(2)}});
