@@ -7,6 +7,12 @@
 namespace rayo::python {
 namespace {
 
+// What a program printed or threw need not be UTF-8, and a str holds nothing else.
+py::str text_of(std::string_view bytes) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+}
+
 py::object death_of(const DeathRecord* death) {
   if (death == nullptr) return py::none();
   py::dict record;
@@ -17,8 +23,10 @@ py::object death_of(const DeathRecord* death) {
   record["signal"] = death->signal;
   record["core_dumped"] = death->core_dumped;
   record["rss_peak_bytes"] = death->rss_peak_bytes;
-  record["text"] = death->text;
-  record["last_log_lines"] = py::cast(death->last_log_lines);
+  record["text"] = text_of(death->text);
+  py::list lines;
+  for (const std::string& line : death->last_log_lines) lines.append(text_of(line));
+  record["last_log_lines"] = lines;
   return record;
 }
 
@@ -44,8 +52,8 @@ void throw_remote(const std::string& what, py::error_already_set& error) {
 py::object exception_of(const ErrorRecord& record) {
   const DeathRecord* death = record.death ? &*record.death : nullptr;
   return py::module_::import("rayo.exceptions")
-      .attr("_of")(static_cast<int>(record.kind), record.text, record.next_step, record.remote_type, record.stack,
-                   py::bytes(record.payload), death_of(death));
+      .attr("_of")(static_cast<int>(record.kind), text_of(record.text), text_of(record.next_step),
+                   text_of(record.remote_type), text_of(record.stack), py::bytes(record.payload), death_of(death));
 }
 
 void encode_error(Encoder& out, const ErrorRecord& record) {
@@ -63,10 +71,10 @@ void encode_error(Encoder& out, const ErrorRecord& record) {
 py::object take_error(Decoder& in) {
   in.array_of(7);
   const auto kind = static_cast<int>(in.unsigned_integer());
-  const std::string text(in.text());
-  const std::string next_step(in.text());
-  const std::string remote_type(in.text());
-  const std::string stack(in.text());
+  const py::str text = text_of(in.text());
+  const py::str next_step = text_of(in.text());
+  const py::str remote_type = text_of(in.text());
+  const py::str stack = text_of(in.text());
   const auto payload = in.bytes();
   return py::module_::import("rayo.exceptions")
       .attr("_of")(kind, text, next_step, remote_type, stack,

@@ -283,7 +283,12 @@ def _describe(error):
     line = str(error).split("\n", 1)[0]
     if isinstance(error, ModuleNotFoundError):
         line = f"{line} {_this_python()}"
-    return type_name, line, text, payload
+    return type_name, _encodable(line), _encodable(text), payload
+
+
+def _encodable(text):
+    """Names of files may hold halves of surrogate pairs, for bytes that are no UTF-8: shown as Python shows them on stderr."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _packed(error):

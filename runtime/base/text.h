@@ -42,5 +42,9 @@ std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);
 // printf's "%.*f".
 std::string fixed(double number, int digits);
+// The same text with what is not UTF-8 replaced by U+FFFD: JSON holds nothing else, and what users' programs print, throw and
+// name is any bytes.
+std::string as_utf8(std::string_view text);
+bool is_utf8(std::string_view text);
 
 }  // namespace rayo::base

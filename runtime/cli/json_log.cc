@@ -1,27 +1,15 @@
 #include "runtime/cli/json_log.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
 #include <ctime>
+
+#include "runtime/base/text.h"
 
 namespace rayo::cli {
 namespace {
 
 namespace json = boost::json;
-
-// Bytes of the UTF-8 character at the beginning; 0 where there is none.
-size_t character(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  const bool overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
-  const bool beyond = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);
-  return overlong || beyond ? 0 : size;
-}
 
 // Seconds since the epoch of a line that begins as runtime/base/log.cc writes it: "2026-12-01T12:18:38.123 I head: ...".
 json::value time_of(const std::string& line) {
@@ -38,18 +26,8 @@ json::value time_of(const std::string& line) {
 
 }  // namespace
 
-std::string as_utf8(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t size = character(text);
-    out.append(size > 0 ? text.substr(0, size) : std::string_view("\xef\xbf\xbd"));
-    text.remove_prefix(std::max<size_t>(size, 1));
-  }
-  return out;
-}
-
 void JsonLog::print(std::string_view line, bool error) {
-  const std::string text = as_utf8(line);
+  const std::string text = base::as_utf8(line);
   const json::object object{
       {"schema", 1},
       {"at", origin_.daemon ? time_of(text) : json::value(nullptr)},

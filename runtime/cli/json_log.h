@@ -39,7 +39,4 @@ class JsonLog {
   std::array<std::string, 2> rest_;  // of a line that has not ended: standard output, standard error
 };
 
-// The same text with what is not UTF-8 replaced by U+FFFD: JSON holds nothing else.
-std::string as_utf8(std::string_view text);
-
 }  // namespace rayo::cli

@@ -46,9 +46,11 @@ int list_command(const Arguments& arguments, Terminal& terminal) {
   auto items = filter_items(list_items(what, *reply), filters);
   if (!items.ok()) return terminal.fail(items.status(), kWrongUse);
   if (json) {
-    terminal.out() << boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}}) << "\n";
+    terminal.out() << base::as_utf8(
+                          boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}}))
+                   << "\n";
   } else {
-    terminal.out() << list_text(what, *items);
+    terminal.out() << base::as_utf8(list_text(what, *items));
   }
   return kDone;
 }

@@ -235,6 +235,8 @@ base::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_labels(st
     if (equals == std::string::npos || key.empty() || key.find(' ') != std::string::npos) {
       return wrong(cat("cannot use --labels: '", piece, "' is not KEY=VALUE"), "--labels zone=a,disk=ssd");
     }
+    if (!base::is_utf8(piece))
+      return wrong(cat("cannot use --labels: '", base::as_utf8(piece), "' is not UTF-8"), "--labels zone=a,disk=ssd");
     for (const auto& [known, value] : labels) {
       if (known == key)
         return wrong(cat("cannot use --labels: '", key, "' stands there twice"), "--labels zone=a,disk=ssd");

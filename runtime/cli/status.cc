@@ -53,7 +53,8 @@ int show(Cluster& cluster, bool json, bool repaint, Terminal& terminal) {
   View view = ask(cluster, terminal);
   std::string text;
   if (view.status)
-    text = json ? rpc::status_json(*view.status) + "\n" : status_text(*view.status, base::system_clock().wall());
+    text = json ? rpc::status_json(*view.status) + "\n"
+                : base::as_utf8(status_text(*view.status, base::system_clock().wall()));
   if (repaint) text = "\x1b[H\x1b[2J" + text;
   terminal.out() << text << std::flush;
   if (view.error.ok()) return kDone;

@@ -63,7 +63,7 @@ int why_command(const Arguments& arguments, Terminal& terminal) {
   auto reply = (*head)->call_blocking(rpc::head::kWhy, request, kPatience);
   if (!reply.ok()) return terminal.fail(reply.status(), exit_code_of_call(reply.status()));
   if (reply->has_failure()) return fail(reply->failure(), terminal);
-  terminal.out() << (json ? boost::json::serialize(why_json(id, *reply)) + "\n" : why_text(id, *reply));
+  terminal.out() << base::as_utf8(json ? boost::json::serialize(why_json(id, *reply)) + "\n" : why_text(id, *reply));
   return kDone;
 }
 

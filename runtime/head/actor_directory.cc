@@ -68,10 +68,10 @@ proto::Failure check(const proto::CreateActor& request) {
   }
   for (const std::string* name : {&spec.name(), &spec.namespace_()}) {
     const bool controls = std::ranges::any_of(*name, [](unsigned char c) { return c < ' ' || c == 127; });
-    if (!controls && name->size() <= kLongestName) continue;
-    return failure(proto::INVALID,
-                   cat("a name of an actor or its namespace ",
-                       controls ? "with control characters" : "that is too long", " (", name->size(), " bytes)"),
+    const bool text = base::is_utf8(*name);
+    if (!controls && text && name->size() <= kLongestName) continue;
+    const char* wrong = controls ? "with control characters" : text ? "that is too long" : "that is not UTF-8";
+    return failure(proto::INVALID, cat("a name of an actor or its namespace ", wrong, " (", name->size(), " bytes)"),
                    cat("use at most ", kLongestName, " bytes of text on one line"));
   }
   if (spec.detached() && spec.name().empty()) {

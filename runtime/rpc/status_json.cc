@@ -163,7 +163,7 @@ std::string status_json(const proto::StatusReply& status) {
                           {"named", array_of(status.named_actors(), named_json)}}},
                         {"pending", array_of(status.pending(), pending_json)},
                         {"events", array_of(status.events(), event_json)}};
-  return json::serialize(document);
+  return base::as_utf8(json::serialize(document));
 }
 
 }  // namespace rayo::rpc

@@ -13,7 +13,7 @@ namespace rayo::rpc {
 
 constexpr int kStatusSchema = 1;
 
-// One document on one line.
+// One document on one line. Names and texts of users may be no UTF-8: see base::as_utf8.
 std::string status_json(const proto::StatusReply& status);
 
 // The parts that other documents hold too (`list ... --json`, records of deaths).

@@ -52,7 +52,12 @@ void check_resources(const Resources& ask) {
   check_amount("gpus", ask.gpus, kMostAmount);
   check_amount("bytes of gpu_memory", ask.gpu_memory, kMostBytes);
   check_amount("bytes of memory", ask.memory, kMostBytes);
-  for (const auto& [name, amount] : ask.custom) check_amount(name, amount, kMostAmount);
+  for (const auto& [name, amount] : ask.custom) {
+    check_amount(name, amount, kMostAmount);
+    if (!base::is_utf8(name))
+      throw_error(error_record(ErrorKind::kInvalid, base::cat("the name of a resource, '", name, "', is not UTF-8"),
+                               "ask for one that a node offers: `rayo status` shows them"));
+  }
 }
 
 NodeState state_of(std::string_view name) {

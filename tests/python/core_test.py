@@ -233,6 +233,26 @@ def test_a_worker_that_exits_is_explained(ray):
     assert "last words" in caught.value.death["last_log_lines"]
 
 
+def test_words_that_are_no_utf8_arrive(ray):
+    @ray.remote
+    def fails():
+        raise ValueError("no file caf\udce9.txt")
+
+    @ray.remote
+    class Victim:
+        def leave(self):
+            import os
+
+            os.write(2, b"caf\xe9\n")
+            os._exit(7)
+
+    with pytest.raises(ValueError, match=r"no file caf\\udce9.txt"):
+        ray.get(fails.remote(), timeout=10)
+    with pytest.raises(ray.exceptions.ActorDiedError) as caught:
+        ray.get(Victim.remote().leave.remote(), timeout=10)
+    assert caught.value.death["last_log_lines"] == ["caf\ufffd"]
+
+
 def test_several_returns_are_several_refs(ray):
     @ray.remote(num_returns=3)
     def three():

@@ -55,18 +55,5 @@ TEST(JsonLog, TellsTheTimeThatADaemonsLineBeginsWith) {
   EXPECT_TRUE(lines[2].at("at").is_null());
 }
 
-TEST(JsonLog, WhatIsNotUtf8IsReplaced) {
-  EXPECT_EQ(as_utf8("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"),
-            "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
-  const std::string bad = "\xef\xbf\xbd";
-  EXPECT_EQ(as_utf8("a\xff"), "a" + bad);
-  EXPECT_EQ(as_utf8("\xc3"), bad);
-  EXPECT_EQ(as_utf8("\xc0\x80"), bad + bad);
-  EXPECT_EQ(as_utf8("\xed\xa0\x80"), bad + bad + bad);
-  EXPECT_EQ(as_utf8("\xe2\x82"
-                    "x"),
-            bad + bad + "x");
-}
-
 }  // namespace
 }  // namespace rayo::cli

@@ -123,6 +123,7 @@ TEST(StartOptions, WrongUseIsTwoLinesAndExitCodeTwo) {
       {"--head", "--resources", "{\"cpu\": 1}"},
       {"--head", "--labels", "zone"},
       {"--head", "--labels", "zone=a,zone=b"},
+      {"--head", "--labels", "zone=\xff"},
       {"--head", "--local", "--interface", "eth0"},
       {"--head", "--node-ip", "1.2.3.4", "--interface", "eth0"},
       {"--head", "--resume", "alpha"},

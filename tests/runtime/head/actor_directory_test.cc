@@ -344,8 +344,8 @@ TEST_F(ActorDirectoryTest, HistoryIsBounded) {
 }
 
 TEST_F(ActorDirectoryTest, NamesAreTextOnOneLine) {
-  for (const std::string& name :
-       {std::string("\x1b[2J"), std::string("two\nlines"), std::string(257, 'x'), std::string("a\0b", 3)}) {
+  for (const std::string& name : {std::string("\x1b[2J"), std::string("two\nlines"), std::string(257, 'x'),
+                                  std::string("a\0b", 3), std::string("caf\xe9")}) {
     auto created = actors.create(request(1, name), kNode, 1, changes);
     EXPECT_EQ(created.outcome, Creation::kRefused) << name;
     EXPECT_NE(created.failure.next_step().find("256 bytes"), std::string::npos);

@@ -70,6 +70,15 @@ TEST(StatusJson, AmountsAreInTheirUnits) {
   EXPECT_TRUE(document.at("nodes").at(0).at("death").is_null());
 }
 
+TEST(StatusJson, IsJsonWhateverUsersHaveWritten) {
+  proto::StatusReply status;
+  status.add_named_actors()->set_name("caf\xe9");
+  status.add_events()->set_text("\xff\" died");
+  auto document = json::parse(status_json(status));
+  EXPECT_EQ(document.at("actors").at("named").at(0).at("name"), "caf\xef\xbf\xbd");
+  EXPECT_EQ(document.at("events").at(0).at("text"), "\xef\xbf\xbd\" died");
+}
+
 TEST(StatusJson, ADeathRecordIsWhole) {
   proto::DeathRecord death;
   death.set_kind(proto::OUT_OF_MEMORY);

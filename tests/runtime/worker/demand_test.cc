@@ -55,6 +55,7 @@ TEST(Demand, WhatIsNoAmountIsRefused) {
   EXPECT_EQ(refusal<ActorOptions>({.custom = {{"tpu", kNan}}}), "cannot ask for nan tpu" + limits);
   EXPECT_EQ(refusal<ActorOptions>({.memory = int64_t{1} << 62}),
             "cannot ask for 4611686018427387904 bytes of memory: an amount is a number from 0 to 922337203685477");
+  EXPECT_EQ(refusal<TaskOptions>({.custom = {{"tp\xff", 1}}}), "the name of a resource, 'tp\xff', is not UTF-8");
   EXPECT_EQ(
       refusal<TaskOptions>({.cpus = 0.5, .gpus = 2, .gpu_memory = kBytes, .memory = kBytes, .custom = {{"a", 1}}}), "");
 }
