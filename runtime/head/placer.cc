@@ -18,7 +18,7 @@ std::string wanted_text(const scheduler::Demand& demand) {
 }
 
 bool same_ask(const proto::PlaceLeasesRequest& a, const Waiting& b, const std::string& shape) {
-  return !b.is_actor() && b.shape == shape &&
+  return !b.is_actor() && b.shape == shape && a.shape() == b.request.shape() &&
          rpc::from_proto<ProcessId>(a.process()) == rpc::from_proto<ProcessId>(b.request.process()) &&
          rpc::from_proto<NodeId>(a.node()) == rpc::from_proto<NodeId>(b.request.node()) && a.what() == b.request.what();
 }

@@ -1,6 +1,8 @@
 #include "runtime/raylet/lease_service.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "runtime/base/ids.h"
 #include "runtime/base/log.h"
@@ -15,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr base::Duration kWorkerLimit = 60s;  // for a worker of a grant to come up, package transfer included
 constexpr base::Duration kEndGrace = 200ms;   // for a worker to leave before SIGKILL
-constexpr base::Duration kAskAgain = 200ms;   // before the head is asked again where it did not answer
+constexpr base::Duration kAskAgain = 200ms;   // before the head is asked again where it did not answer, or said nothing
 constexpr size_t kLeasesPerCpu = 4;           // tasks that hold no CPU are many: a bound for their processes
 constexpr size_t kLeasesAtLeast = 32;
 constexpr size_t kLeasesAtMost =
@@ -83,10 +85,8 @@ void LeaseService::withdraw(const WishKey& key) {
   queue_.drop(key);
   auto asking = asking_.extract(key);
   if (asking.empty()) return;
-  tasks_.spawn("withdraw", [group = std::move(asking.mapped())] {
-    group->cancel();
-    group->join();
-  });
+  asking.mapped()->fiber.cancel();
+  tasks_.spawn("withdraw", [asking = std::move(asking.mapped())] { asking->fiber.join(); });
 }
 
 void LeaseService::pump() {
@@ -101,7 +101,7 @@ void LeaseService::pump() {
   for (const WishKey& key : queue_.order()) {
     while (queue_.find(key) && grant_here(key)) {
     }
-    if (queue_.find(key) && queue_.begin_asking(key)) ask_head(key);
+    if (queue_.find(key)) ask_head(key);
   }
   outside_.resources_changed();
 }
@@ -184,35 +184,45 @@ proto::PlaceLeasesRequest LeaseService::question(const LeaseWish& wish) const {
   request.mutable_demand()->set_schedule_timeout_ms(wish.schedule_timeout_ms);
   request.set_count(wish.count);
   request.set_what(wish.what);
+  request.set_shape(wish.shape);
   return request;
 }
 
-// One question at a time for each wish; the head answers when it has placed at least one, or never will.
+// One question at a time for each wish: of two the head answers the earlier one with nothing, which would be asked again.
 void LeaseService::ask_head(const WishKey& key) {
-  auto& group = asking_[key];
-  if (!group) group = std::make_unique<base::TaskGroup>();
-  group->spawn("place leases", [this, key] {
-    const LeaseWish* found = queue_.find(key);
-    if (!found) return;
-    auto reply = outside_.place(question(*found));
-    queue_.end_asking(key);
-    if (!reply.ok()) return without_head(key, reply.status());
-    for (const auto& granted : reply->leases()) {
-      auto lease = rpc::from_proto<LeaseId>(granted.lease());
-      auto node = rpc::from_proto<NodeId>(granted.worker().node());
-      if (node == own_.id && !table_.find(lease)) continue;  // the answer took so long that it has ended as lost
-      if (node != own_.id) away_[lease] = {node, key.process, key.shape};
-      queue_.granted(key);
-      send_granted(key.process, key.shape, granted);
-    }
-    if (reply->has_failure() && reply->failure().kind() != proto::FAILURE_UNSPECIFIED) {
-      proto::LeaseGranted refused;
-      *refused.mutable_failure() = reply->failure();
-      queue_.drop(key);
-      send_granted(key.process, key.shape, std::move(refused));
-    }
-    pump();
+  auto& asking = asking_[key];
+  if (!asking) asking = std::make_unique<Asking>();
+  if (std::exchange(asking->under_way, true)) return;
+  asking->fiber.spawn("place leases", [this, key, here = asking.get()] {
+    const base::TimePoint asked = loop_.now();
+    if (const LeaseWish* wish = queue_.find(key)) take_answer(key, outside_.place(question(*wish)), asked);
+    here->under_way = false;
+    if (!base::fiber_cancelled()) pump();
   });
+}
+
+// The head answers when it has placed at least one, or never will.
+void LeaseService::take_answer(const WishKey& key, const base::StatusOr<proto::PlaceLeasesReply>& reply,
+                               base::TimePoint asked) {
+  // Withdrawn: a wish of this key is another one.
+  if (base::fiber_cancelled() && (!reply.ok() || reply->leases().empty())) return;
+  if (!reply.ok()) return without_head(key, reply.status());
+  for (const auto& granted : reply->leases()) {
+    auto lease = rpc::from_proto<LeaseId>(granted.lease());
+    auto node = rpc::from_proto<NodeId>(granted.worker().node());
+    if (node == own_.id && !table_.find(lease)) continue;  // the answer took so long that it has ended as lost
+    if (node != own_.id) away_[lease] = {node, key.process, key.shape};
+    queue_.granted(key);
+    send_granted(key.process, key.shape, granted);
+  }
+  if (reply->has_failure() && reply->failure().kind() != proto::FAILURE_UNSPECIFIED) {
+    proto::LeaseGranted refused;
+    *refused.mutable_failure() = reply->failure();
+    queue_.drop(key);
+    send_granted(key.process, key.shape, std::move(refused));
+  } else if (reply->leases().empty() && loop_.now() - asked < kAskAgain) {
+    base::sleep_for(kAskAgain);
+  }
 }
 
 // What is free here is still granted, and what is taken becomes free; what only another node could hold waits for
@@ -231,7 +241,6 @@ void LeaseService::without_head(const WishKey& key, const base::Status& why) {
   if (!base::sleep_for(kAskAgain)) return;
   while (queue_.find(key) && grant_here(key, true)) {
   }
-  pump();
 }
 
 proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoint deadline) {
@@ -335,9 +344,11 @@ void LeaseService::lend_cpu(ProcessId from, uint64_t call_id, const proto::LendC
 }
 
 void LeaseService::process_gone(const LocalProcess& process) {
-  std::vector<WishKey> wished;
+  std::set<WishKey> wished;
   for (const auto& [key, wish] : queue_.wishes())
-    if (key.process == process.id) wished.push_back(key);
+    if (key.process == process.id) wished.insert(key);
+  for (const auto& [key, asking] : asking_)  // also for what was served here meanwhile
+    if (key.process == process.id) wished.insert(key);
   for (const WishKey& key : wished) withdraw(key);
   // Its own lease; what it had leased: those workers may be in the middle of its tasks, so they end.
   if (const Lease* own = table_.of_worker(process.id)) table_.end(own->id);

@@ -1,5 +1,5 @@
 // Leases of workers for tasks: what local processes ask for is granted here where it fits, else the head
-// places it; what other nodes' processes ask for comes as the head's Grant. Also gives back what ends hold,
+// places it, asked once at a time for each wish; what other nodes' processes ask for comes as the head's Grant. Also gives back what ends hold,
 // and lends CPUs of those who wait.
 //
 // Loop thread only; handlers of frames do not wait.
@@ -80,6 +80,7 @@ class LeaseService {
  private:
   bool grant_here(const WishKey& key, bool head_away = false);
   void ask_head(const WishKey& key);
+  void take_answer(const WishKey& key, const base::StatusOr<proto::PlaceLeasesReply>& reply, base::TimePoint asked);
   void without_head(const WishKey& key, const base::Status& why);
   proto::PlaceLeasesRequest question(const LeaseWish& wish) const;
   void send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted);
@@ -106,7 +107,12 @@ class LeaseService {
     uint64_t call_id = 0;
   };
   std::unordered_map<LeaseId, TakingBack> taking_back_;
-  std::map<WishKey, std::unique_ptr<base::TaskGroup>> asking_;  // the head, one fiber each
+  struct Asking {
+    bool under_way =
+        false;  // also where its wish has been served here meanwhile, and where there is another one by now
+    base::TaskGroup fiber;
+  };
+  std::map<WishKey, std::unique_ptr<Asking>> asking_;  // the head
   base::TaskGroup tasks_;
 };
 

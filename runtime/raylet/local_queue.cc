@@ -44,16 +44,6 @@ std::vector<WishKey> LocalQueue::order() const {
   return keys;
 }
 
-bool LocalQueue::begin_asking(const WishKey& key) {
-  auto found = wishes_.find(key);
-  return found != wishes_.end() && !std::exchange(found->second.asking_head, true);
-}
-
-void LocalQueue::end_asking(const WishKey& key) {
-  auto found = wishes_.find(key);
-  if (found != wishes_.end()) found->second.asking_head = false;
-}
-
 bool allowed_here(const scheduler::Demand& demand, NodeId node, const scheduler::Labels& labels) {
   return (!demand.node || demand.node == node) && scheduler::labels_hold(demand, labels);
 }

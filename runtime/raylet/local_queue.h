@@ -1,6 +1,4 @@
 // What local processes want to run: for each process and shape of demand, how many leases are still wanted.
-// The raylet serves it from its own free resources first; what does not fit is asked of the head, once at a
-// time for each entry.
 //
 // Order of service: deeper in nested tasks first (what others wait for), then who waits longest. `count`
 // replaces the wish as a whole, so a repeated request changes nothing. One owner (the loop thread).
@@ -29,7 +27,6 @@ struct LeaseWish {
   std::string what;
   base::TimePoint since{};  // when it began to wait
   base::WallTime since_wall{};
-  bool asking_head = false;
 };
 
 struct WishKey {
@@ -50,10 +47,6 @@ class LocalQueue {
   const LeaseWish* find(const WishKey& key) const;
   // In the order of service.
   std::vector<WishKey> order() const;
-
-  // True where the head is to be asked now (it is not being asked already).
-  bool begin_asking(const WishKey& key);
-  void end_asking(const WishKey& key);
 
   bool empty() const { return wishes_.empty(); }
   const std::map<WishKey, LeaseWish>& wishes() const { return wishes_; }

@@ -86,6 +86,19 @@ class FakeHead {
     return true;
   }
 
+  // It has asked so often where to run that, at most 10 s from now.
+  bool await_questions(const std::string& what, size_t times) {
+    base::TimePoint deadline = loop_.deadline(std::chrono::seconds(10));
+    while (asked(what) < times)
+      if (!news_.wait(deadline)) return false;
+    return true;
+  }
+  size_t asked(const std::string& what) const {
+    size_t times = 0;
+    for (const auto& question : questions) times += question.what() == what;
+    return times;
+  }
+
   // The node has heard what this head says of itself now: it sends the next beat when it has read the answer.
   bool await_beats() {
     base::TimePoint deadline = loop_.deadline(std::chrono::seconds(10));
@@ -106,6 +119,7 @@ class FakeHead {
   base::Event marks;      // behind handles: sent back once it is set
   base::Event unwatches;  // heard once it is set
   bool forget = false;    // the node, once: it opens its stream again
+  std::vector<proto::PlaceLeasesRequest> questions;
   std::map<std::string, std::string> config;
 
  private:
@@ -137,8 +151,8 @@ class FakeHead {
     service_.on(rpc::head::kRelay, [this](const proto::RelayRequest& request, rpc::Call&) {
       return base::StatusOr<proto::RelayReply>(relay(request));
     });
-    service_.on(rpc::head::kPlaceLeases, [](const proto::PlaceLeasesRequest&, rpc::Call& call) {
-      call.gone().wait();  // nothing else to place it on
+    service_.on(rpc::head::kPlaceLeases, [this](const proto::PlaceLeasesRequest& request, rpc::Call& call) {
+      place(request, call);
       return base::StatusOr<proto::PlaceLeasesReply>(proto::PlaceLeasesReply());
     });
   }
@@ -168,6 +182,17 @@ class FakeHead {
       news_.notify_all();
       if (mark != 0) answer_mark(mark);
     }
+  }
+
+  // Nothing else to place it on: it waits. Of two questions for the same the earlier one is answered with nothing.
+  void place(const proto::PlaceLeasesRequest& request, rpc::Call& call) {
+    questions.push_back(request);
+    news_.notify_all();
+    auto& last = asking_[request.what()];
+    if (last) last->set();
+    const auto mine = last = std::make_shared<base::Event>();
+    while (!mine->is_set() && !call.gone().is_set() && !base::fiber_cancelled())
+      mine->wait(loop_.deadline(std::chrono::milliseconds(20)));
   }
 
   void answer_mark(uint64_t number) {
@@ -245,6 +270,7 @@ class FakeHead {
   std::set<ActorId> watched_;
   std::map<ActorId, int> asked_to_watch_;
   std::set<ActorId> buried_;
+  std::map<std::string, std::shared_ptr<base::Event>> asking_;
   uint64_t last_beat_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// If this fails: tasks are served out of turn, a nested task starves behind its parents, or the head is asked
-// without end.
+// If this fails: tasks are served out of turn, or a nested task starves behind its parents.
 #include "runtime/raylet/local_queue.h"
 
 #include <gtest/gtest.h>
@@ -49,19 +48,6 @@ TEST(LocalQueue, ACountReplacesTheWishAndKeepsItsPlace) {
   EXPECT_TRUE(queue.empty());
   queue.request(wish(process, 1, 3, 0, 1ms));
   queue.request(wish(process, 1, 0, 0, 1ms));
-  EXPECT_TRUE(queue.empty());
-}
-
-TEST(LocalQueue, TheHeadIsAskedOnceAtATime) {
-  LocalQueue queue;
-  auto process = base::random_id<ProcessId>();
-  queue.request(wish(process, 1, 5, 0, 10ms));
-  EXPECT_TRUE(queue.begin_asking({process, 1}));
-  EXPECT_FALSE(queue.begin_asking({process, 1}));
-  queue.end_asking({process, 1});
-  EXPECT_TRUE(queue.begin_asking({process, 1}));
-  EXPECT_FALSE(queue.begin_asking({process, 2}));  // no such wish
-  queue.drop({process, 1});
   EXPECT_TRUE(queue.empty());
 }
 

@@ -196,6 +196,58 @@ TEST_F(NodeTest, ALeaseIsGrantedHereAndItsCpuComesBack) {
   });
 }
 
+proto::ToRaylet wish_for_a_cpu(uint64_t shape, int count, const std::string& what) {
+  proto::ToRaylet message;
+  auto& request = *message.mutable_request_leases();
+  request.set_shape(shape);
+  request.set_count(count);
+  request.set_what(what);
+  (*request.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+  return message;
+}
+
+// The head answers the earlier of two questions with nothing: each asked again at once, and they chased each other at the speed of
+// the network for as long as the task waited.
+TEST_F(NodeTest, AWishThatIsServedHereAndMadeAgainIsOneQuestion) {
+  run([this] {
+    connect_driver();
+    const auto granted = [](const proto::ToWorker& message) { return message.has_lease_granted(); };
+    driver_->send(0, wish_for_a_cpu(1, 2, "holds"));
+    auto first = await(granted);
+    ASSERT_TRUE(first && await(granted));
+    driver_->send(0, wish_for_a_cpu(7, 1, "waits"));
+    ASSERT_TRUE(head_->await_questions("waits", 1));
+    proto::ToRaylet back;
+    *back.mutable_return_lease()->mutable_lease() = first->message.lease_granted().lease();
+    driver_->send(0, back);
+    auto served = await(granted);
+    ASSERT_TRUE(served);
+    EXPECT_EQ(served->message.lease_granted().shape(), 7u);
+    driver_->send(0, wish_for_a_cpu(7, 1, "waits"));
+    ASSERT_TRUE(head_->await_beats());  // some hundred milliseconds
+    EXPECT_LE(head_->asked("waits"), 2u);
+  });
+}
+
+TEST_F(NodeTest, AWishThatIsWithdrawnAndMadeAgainIsOneQuestion) {
+  run([this] {
+    connect_driver();
+    const auto granted = [](const proto::ToWorker& message) { return message.has_lease_granted(); };
+    driver_->send(0, wish_for_a_cpu(1, 2, "holds"));
+    ASSERT_TRUE(await(granted) && await(granted));
+    driver_->send(0, wish_for_a_cpu(7, 1, "waits"));
+    ASSERT_TRUE(head_->await_questions("waits", 1));
+    driver_->send(0, wish_for_a_cpu(7, 0, "waits"));
+    driver_->send(0, wish_for_a_cpu(7, 1, "waits"));
+    ASSERT_TRUE(head_->await_questions("waits", 2)) << "it waits again";
+    ASSERT_TRUE(head_->await_beats());
+    driver_->send(0, wish_for_a_cpu(8, 1, "something else"));  // all that waits is looked at
+    ASSERT_TRUE(head_->await_questions("something else", 1));
+    ASSERT_TRUE(head_->await_beats());
+    EXPECT_EQ(head_->asked("waits"), 2u);
+  });
+}
+
 // The answer of the head to a driver's ask may be lost, with its stream or because the ask was withdrawn: that CPU was gone until
 // the driver's end.
 TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
