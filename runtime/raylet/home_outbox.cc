@@ -1,5 +1,6 @@
 #include "runtime/raylet/home_outbox.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -19,16 +20,34 @@ void HomeOutbox::copy(const ObjectId& object, std::optional<int64_t> size_bytes)
   advance(object.home, home);
 }
 
-void HomeOutbox::acknowledged(uint64_t home) {
+// Null where its home has died meanwhile.
+HomeOutbox::Home* HomeOutbox::in_flight(uint64_t home, uint64_t number) {
   auto found = homes_.find(home);
-  if (found == homes_.end()) return;
-  found->second.in_flight.reset();
-  advance(home, found->second);
+  const bool is = found != homes_.end() && found->second.in_flight && found->second.in_flight->number() == number;
+  return is ? &found->second : nullptr;
 }
 
-void HomeOutbox::failed(uint64_t home) {
+void HomeOutbox::acknowledged(uint64_t home, uint64_t number) {
+  Home* state = in_flight(home, number);
+  if (!state) return;
+  state->in_flight.reset();
+  advance(home, *state);
+}
+
+void HomeOutbox::failed(uint64_t home, uint64_t number) {
+  if (Home* state = in_flight(home, number)) state->waits_for_retry = true;
+}
+
+void HomeOutbox::node_gone(uint64_t home) {
   auto found = homes_.find(home);
-  if (found != homes_.end()) found->second.waits_for_retry = true;
+  if (found != homes_.end()) found->second = Home{.number = found->second.number};
+}
+
+bool HomeOutbox::empty() const {
+  return std::ranges::all_of(homes_, [](const auto& entry) {
+    const Home& state = entry.second;
+    return state.holds.empty() && state.copies.empty() && !state.in_flight;
+  });
 }
 
 void HomeOutbox::retry() {

@@ -25,21 +25,23 @@ class HomeOutbox {
 
   void hold(const ObjectId& object, bool held);
   void copy(const ObjectId& object, std::optional<int64_t> size_bytes);  // nullopt: no longer
-  void acknowledged(uint64_t home);
-  void failed(uint64_t home);  // sent again at the next retry()
+  // Of the message with that number.
+  void acknowledged(uint64_t home, uint64_t number);
+  void failed(uint64_t home, uint64_t number);  // sent again at the next retry()
   void retry();
-  void node_gone(uint64_t home) { homes_.erase(home); }
-  bool empty() const { return homes_.empty(); }
+  void node_gone(uint64_t home);
+  bool empty() const;  // nothing is owed to anybody
 
  private:
   struct Home {
-    uint64_t number = 0;
+    uint64_t number = 0;  // outlives the home's death: it may be back in the same life, and applies no number twice
     std::map<ObjectId, bool> holds;  // the last word on each counts
     std::map<ObjectId, std::optional<int64_t>> copies;
     std::optional<proto::HoldObjectsRequest> in_flight;
     bool waits_for_retry = false;
   };
   void advance(uint64_t home, Home& state);
+  Home* in_flight(uint64_t home, uint64_t number);
 
   NodeId self_;
   Send send_;

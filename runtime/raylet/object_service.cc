@@ -486,11 +486,11 @@ class Service final : public ObjectService {
   void send_to_home(uint64_t home, const proto::HoldObjectsRequest& request) {
     NodeId node = wires_.node_of(home);
     if (!node && !wires_.death_of(home) && again_.homes.again(home, base::system_clock().now()))
-      return outbox_.failed(home);
+      return outbox_.failed(home, request.number());
     again_.homes.end(home);
     if (!node) return outbox_.node_gone(home);
-    wires_.hold_objects(node, request, [this, home](const proto::HoldObjectsReply& reply) {
-      reply.has_failure() ? outbox_.failed(home) : outbox_.acknowledged(home);
+    wires_.hold_objects(node, request, [this, home, number = request.number()](const proto::HoldObjectsReply& reply) {
+      reply.has_failure() ? outbox_.failed(home, number) : outbox_.acknowledged(home, number);
     });
   }
 

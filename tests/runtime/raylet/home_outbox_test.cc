@@ -22,19 +22,19 @@ TEST_F(HomeOutboxTest, OneMessageAtATimeAndTheLastWordCounts) {
   outbox_.hold(b, false);
   outbox_.copy(a, 4096);
   ASSERT_EQ(sent_.size(), 1u);
-  outbox_.acknowledged(2);
+  outbox_.acknowledged(2, 1);
   ASSERT_EQ(sent_.size(), 2u);
   EXPECT_EQ(sent_[1].number(), 2u);
   EXPECT_EQ(sent_[1].held_size(), 0);
   EXPECT_EQ(sent_[1].dropped_size(), 1);
   EXPECT_EQ(sent_[1].copies(0).size_bytes(), 4096);
-  outbox_.acknowledged(2);
+  outbox_.acknowledged(2, 2);
   EXPECT_EQ(sent_.size(), 2u);
 }
 
 TEST_F(HomeOutboxTest, WhatFailedIsSentAgainWithItsNumber) {
   outbox_.hold(ObjectId{2, 1, 1}, true);
-  outbox_.failed(2);
+  outbox_.failed(2, 1);
   outbox_.hold(ObjectId{2, 1, 2}, true);
   EXPECT_EQ(sent_.size(), 1u);
   outbox_.retry();
@@ -52,7 +52,7 @@ TEST(HomeOutbox, HomesMayBeGivenUpWhileAllAreTriedAgain) {
   all = &outbox;
   for (uint64_t home : {2, 3, 4}) {
     outbox.hold(ObjectId{home, 1, 1}, true);
-    outbox.failed(home);
+    outbox.failed(home, 1);
   }
   outbox.retry();
   EXPECT_EQ(sent, 6);
@@ -61,11 +61,29 @@ TEST(HomeOutbox, HomesMayBeGivenUpWhileAllAreTriedAgain) {
 
 TEST_F(HomeOutboxTest, NothingIsOwedToADeadHome) {
   outbox_.hold(ObjectId{2, 1, 1}, true);
-  outbox_.failed(2);
+  outbox_.failed(2, 1);
   outbox_.node_gone(2);
   outbox_.retry();
   EXPECT_EQ(sent_.size(), 1u);
   EXPECT_TRUE(outbox_.empty());
+}
+
+// It lives on in the same life where only the head could not reach it, and does nothing for a number that it has seen.
+TEST_F(HomeOutboxTest, ToAHomeThatIsBackFromTheDeadTheNumbersGoOn) {
+  outbox_.hold(ObjectId{2, 1, 1}, true);
+  outbox_.acknowledged(2, 1);
+  outbox_.hold(ObjectId{2, 1, 2}, true);
+  outbox_.node_gone(2);
+  outbox_.hold(ObjectId{2, 1, 3}, true);
+  ASSERT_EQ(sent_.size(), 3u);
+  EXPECT_EQ(sent_[2].number(), 3u);
+  outbox_.acknowledged(2, 2);  // an answer from before
+  outbox_.failed(2, 2);
+  outbox_.hold(ObjectId{2, 1, 4}, true);
+  outbox_.retry();
+  EXPECT_EQ(sent_.size(), 3u) << "the third is still under way";
+  outbox_.acknowledged(2, 3);
+  EXPECT_EQ(sent_.size(), 4u);
 }
 
 TEST(HomeOutbox, AHomeMayEndWhileItIsSentTo) {
@@ -81,7 +99,7 @@ TEST(HomeOutbox, AHomeMayEndWhileItIsSentTo) {
   outbox = &made;
   for (uint64_t home = 2; home < 50; ++home) {
     made.hold(ObjectId{home, 1, 1}, true);
-    made.failed(home);
+    made.failed(home, 1);
   }
   sent.clear();
   ends = true;
