@@ -37,7 +37,7 @@ void ActorHost::start(const proto::StartActor& request) {
   auto known = actors_.find(actor);
   if (known != actors_.end()) {
     if (known->second->info.incarnation() >= request.incarnation()) return tell_(known->second->info);
-    forget(actor);  // an older life that the head has given up
+    replace(*known->second);
   }
   auto hosted = std::make_unique<Hosted>();
   auto& info = hosted->info;
@@ -57,6 +57,17 @@ void ActorHost::start(const proto::StartActor& request) {
   soft_load_ += hosted->soft_load;
   actors_[actor] = std::move(hosted);
   tasks_.spawn("start actor", [this, actor, request] { run(actor, request); });
+}
+
+// An older life, which the head has given up. What it holds goes back: with its process where it has one, else at once, since its
+// fiber will find nobody when a worker comes.
+void ActorHost::replace(Hosted& old) {
+  if (old.worker) {
+    workers_.end(old.worker, {proto::FENCED, "the actor's next life begins"}, kEndGrace);
+  } else {
+    table_.end(old.lease);
+  }
+  forget(rpc::from_proto<ActorId>(old.info.actor()));
 }
 
 void ActorHost::run(ActorId actor, const proto::StartActor& request) {
@@ -97,10 +108,8 @@ bool ActorHost::reserve(Hosted& hosted, const proto::StartActor& request) {
       .id = hosted.lease, .job = rpc::from_proto<JobId>(request.spec().job()), .what = request.spec().class_name()};
   lease.actor = rpc::from_proto<ActorId>(request.spec().actor());
   bool fits = table_.grant(std::move(lease), demand) != nullptr;
-  if (fits) {
-    leases_.pump();
-    return true;
-  }
+  leases_.pump();
+  if (fits) return true;
   for (const auto& reason : table_.ledger().capacity().why_not(demand)) {
     rpc::to_proto(reason, hosted.info.add_reasons());
   }

@@ -51,6 +51,7 @@ class ActorHost {
     bool ended = false;      // by end(), before it had a worker
   };
 
+  void replace(Hosted& old);
   void run(ActorId actor, const proto::StartActor& request);
   bool reserve(Hosted& hosted, const proto::StartActor& request);
   bool construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request, base::TimePoint deadline);

@@ -248,6 +248,39 @@ TEST_F(NodeTest, AWishThatIsWithdrawnAndMadeAgainIsOneQuestion) {
   });
 }
 
+proto::NodeDown to_start(const ActorId& actor, uint32_t incarnation, const proto::Id& job, int64_t cpu_units) {
+  proto::NodeDown down;
+  auto& start = *down.mutable_start_actor();
+  rpc::to_proto(actor, start.mutable_spec()->mutable_actor());
+  *start.mutable_spec()->mutable_job() = job;
+  start.mutable_spec()->set_class_name("Counter");
+  (*start.mutable_spec()->mutable_demand()->mutable_resources()->mutable_units())["cpu"] = cpu_units;
+  start.set_incarnation(incarnation);
+  rpc::to_proto(base::random_id<LeaseId>(), start.mutable_lease());
+  return down;
+}
+
+// The head took the node for lost and placed it there again: it waited for ever for what its life before held.
+TEST_F(NodeTest, AnOlderLifeThatWaitsForItsWorkerGivesBackWhatItHolds) {
+  run([this] {
+    connect_driver({"FAKE=silent"});  // no worker comes
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    proto::NodeDown first = to_start({4, 4}, 1, job->job().job(), 20'000);
+    first.set_request(5);
+    head_->send(first);
+    ASSERT_TRUE(head_->await(
+        [](const proto::NodeUp& up) { return up.has_resources() && up.resources().applied_request() == 5; }));
+    const proto::NodeDown second = to_start({4, 4}, 2, job->job().job(), 20'000);
+    head_->send(second);
+    ASSERT_TRUE(head_->await_beats());
+    head_->send(second);  // who is started again tells how it is
+    auto told = head_->await([](const proto::NodeUp& up) { return up.has_actor() && up.actor().incarnation() == 2; });
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->actor().state(), proto::STARTING);
+  });
+}
+
 // The answer of the head to a driver's ask may be lost, with its stream or because the ask was withdrawn: that CPU was gone until
 // the driver's end.
 TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
