@@ -1,11 +1,20 @@
 #include "runtime/head/placement_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "runtime/rpc/proto_demand.h"
 
 namespace rayo::head {
+
+namespace {
+
+bool is_worker_start(const proto::Reason& reason) { return reason.code() == "worker_start"; }
+
+}  // namespace
+
+bool worker_missing(const Waiting& item) { return std::ranges::any_of(item.refusal, is_worker_start); }
 
 Waiting PlacementQueue::numbered(Waiting item, base::TimePoint now) {
   item.ticket = next_ticket_++;
@@ -22,8 +31,11 @@ uint64_t PlacementQueue::add(Waiting item, base::TimePoint now) {
 void PlacementQueue::put_back(Waiting item, NodeId refused_by, std::vector<proto::Reason> reasons,
                               base::TimePoint now) {
   if (refused_by) {
-    item.refused[refused_by] = base::deadline_after(now, kRefusalHolds);
     item.refusal = std::move(reasons);
+    auto holds = kRefusalHolds;
+    if (worker_missing(item))
+      for (int times = item.not_started[refused_by]++; times > 0 && holds < kLongestRefusal; --times) holds *= 2;
+    item.refused[refused_by] = base::deadline_after(now, std::min(holds, kLongestRefusal));
   }
   auto at = std::ranges::find_if(items_, [&](const Waiting& other) { return other.ticket > item.ticket; });
   items_.insert(at, std::move(item));
@@ -145,7 +157,7 @@ std::vector<const Waiting*> PlacementQueue::notices(const NodeTable& nodes, base
   std::vector<const Waiting*> out;
   Hopes hopes(nodes);
   for (auto& item : items_) {
-    if (item.told || now < item.since + kNoticeAfter || !hopes.none_for(item)) continue;
+    if (item.told || now < item.since + kNoticeAfter || !(worker_missing(item) || hopes.none_for(item))) continue;
     item.told = true;
     out.push_back(&item);
   }
@@ -165,7 +177,9 @@ const Waiting* PlacementQueue::find_actor(ActorId actor) const {
 std::vector<proto::Reason> PlacementQueue::reasons(const Waiting& item, const NodeTable& nodes) const {
   std::vector<proto::Reason> out;
   for (const auto& reason : scheduler::explain(item.demand, nodes.view())) rpc::to_proto(reason, &out.emplace_back());
-  if (out.empty()) out = item.refusal;
+  const bool fits = out.empty();
+  std::ranges::copy_if(item.refusal, std::back_inserter(out),
+                       [&](const proto::Reason& reason) { return fits || is_worker_start(reason); });
   return out;
 }
 

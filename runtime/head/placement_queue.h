@@ -32,11 +32,15 @@ struct Waiting {
   base::TimePoint asked_until = base::kForever;  // leases: dropped where nobody asks again
   proto::PlaceLeasesRequest request;             // leases
   std::map<NodeId, base::TimePoint> refused;     // left out until then
+  std::map<NodeId, int> not_started;             // how often it could start no worker
   std::vector<proto::Reason> refusal;            // in the words of the last node that refused
   bool told = false;
 
   bool is_actor() const { return static_cast<bool>(actor); }
 };
+
+// A node that had room could start no worker for it.
+bool worker_missing(const Waiting& item);
 
 struct Placed {
   Waiting item;
@@ -60,7 +64,7 @@ class PlacementQueue {
   // Takes out what is to be given up.
   std::vector<Waiting> unschedulable(const NodeTable& nodes, base::TimePoint now);
   std::vector<Waiting> unasked(base::TimePoint now);
-  // Each item that no living node could ever hold, once, when it has waited long enough.
+  // Each item that no living node could ever hold, or whose worker a node could not start, once, when it has waited long enough.
   std::vector<const Waiting*> notices(const NodeTable& nodes, base::TimePoint now);
 
   Waiting* find(uint64_t ticket);

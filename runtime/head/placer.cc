@@ -155,24 +155,30 @@ void Placer::pump(Outcome& out) {
   }
 }
 
-std::string Placer::why_never(const Waiting& item) const {
+std::string Placer::reasons_of(const Waiting& item) const {
   std::vector<std::string> texts;
   for (const auto& reason : state_.queue.reasons(item, state_.nodes)) {
     texts.push_back(
         cat(reason.code(), ": ", reason.text(), reason.nodes() > 1 ? cat(" (", reason.nodes(), " nodes)") : ""));
   }
+  return base::join(texts, "; ");
+}
+
+std::string Placer::why_never(const Waiting& item) const {
   return cat(item.is_actor() ? "actor " : "task ", item.what, " asks for ", wanted_text(item.demand),
-             ", which no living node could ever hold: ", base::join(texts, "; "));
+             ", which no living node could ever hold: ", reasons_of(item));
 }
 
 void Placer::notify(const Waiting& item, Outcome& out) {
-  auto text = why_never(item);
+  const bool missing = worker_missing(item);
+  auto text =
+      missing ? cat(item.is_actor() ? "actor " : "task ", item.what, " waits: ", reasons_of(item)) : why_never(item);
   state_.events.add(state_.now_us(), "warning", text);
   const auto* job = state_.jobs.find(item.job);
   if (!job) return;
   auto limit = std::chrono::milliseconds(item.message.schedule_timeout_ms());
-  text += limit > 0ms ? cat("; given up after ", base::format_duration(limit))
-                      : std::string("; it waits for a node that can");
+  text += limit > 0ms && !missing ? cat("; given up after ", base::format_duration(limit))
+                                  : std::string("; it waits for a node that can");
   auto* notice = out.send(rpc::from_proto<NodeId>(job->node())).mutable_notice();
   rpc::to_proto(item.job, notice->mutable_job());
   notice->mutable_notice()->set_text(std::move(text));
@@ -254,7 +260,7 @@ void Placer::grant_reply(NodeId node, uint64_t request, const proto::GrantReply&
   }
   if (answer.reply.leases().empty() && !answer.reply.has_failure()) {  // its resources went to somebody nearer
     state_.nodes.cancel(node, request);
-    state_.queue.put_back(std::move(placed.item), node, {}, state_.now());
+    state_.queue.put_back(std::move(placed.item), node, {reply.reasons().begin(), reply.reasons().end()}, state_.now());
     pump(out);
     return;
   }

@@ -44,6 +44,7 @@ class Placer {
   void give_up(const Waiting& item, Outcome& out);
   void notify(const Waiting& item, Outcome& out);
   std::string why_never(const Waiting& item) const;
+  std::string reasons_of(const Waiting& item) const;
 
   ClusterState& state_;
 };

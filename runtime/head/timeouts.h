@@ -24,6 +24,7 @@ constexpr base::Duration kProbeLimit = 400ms;
 constexpr base::Duration kNoticeAfter = 1s;
 // A node that refused something is left out for this: its next report comes sooner, a worker's start takes longer.
 constexpr base::Duration kRefusalHolds = 500ms;
+constexpr base::Duration kLongestRefusal = 30s;  // of a node that cannot start workers: twice as long each time
 // Restarts back off: the first at once, the second after kRestartFirst, then doubling to the limit. After a life of
 // kRestartForgiven it begins anew.
 constexpr base::Duration kRestartFirst = 1s;

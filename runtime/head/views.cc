@@ -49,6 +49,14 @@ void add_actor_groups(const ClusterState& state, proto::StatusReply& out) {
   }
 }
 
+// As it waits at the head, where it does: with the words of who refused it.
+Waiting asked(const ClusterState& state, const scheduler::Demand& demand) {
+  const std::string shape = scheduler::shape_key(demand);
+  for (const auto& item : state.queue.items())
+    if (!item.is_actor() && item.shape == shape) return item;
+  return {.demand = demand};
+}
+
 // What the raylets hold back for their processes; they told the shape, the reasons are made here.
 void add_task_groups(const ClusterState& state, proto::StatusReply& out) {
   std::map<std::string, proto::PendingGroup*> groups;
@@ -60,8 +68,8 @@ void add_task_groups(const ClusterState& state, proto::StatusReply& out) {
         group = out.add_pending();
         group->set_kind(pending.kind());
         *group->mutable_resources() = shown_resources(demand);
-        for (const auto& reason : scheduler::explain(demand, state.nodes.view()))
-          rpc::to_proto(reason, group->add_reasons());
+        for (auto& reason : state.queue.reasons(asked(state, demand), state.nodes))
+          *group->add_reasons() = std::move(reason);
       }
       group->set_count(group->count() + pending.count());
       double waiting = static_cast<double>(state.now_us() - pending.oldest_unix_us()) / 1e6;
@@ -103,7 +111,8 @@ proto::WhyReply why_actor(const ClusterState& state, const ActorDirectory::Actor
   if (const auto* waiting = state.queue.find_actor(id)) {
     auto each = scheduler::explain_each(waiting->demand, state.nodes.view());
     for (const auto& reason : each) rpc::to_proto(reason, out.add_reasons());
-    if (each.empty()) *out.mutable_reasons() = {waiting->refusal.begin(), waiting->refusal.end()};
+    if (each.empty() || worker_missing(*waiting))
+      for (const auto& reason : waiting->refusal) *out.add_reasons() = reason;
     bool ever = could_ever_hold(waiting->demand, state.nodes.view());
     if (waiting->not_before > state.now())
       out.set_text(cat(actor_text(actor.spec), " is started again in ",

@@ -91,8 +91,12 @@ void ActorHost::run(ActorId actor, const proto::StartActor& request) {
     fail(actor, incarnation, std::move(failure));
     hosted = nullptr;
   }
+  if (!taken.process && hosted && taken.why.of_node && loop_.now() < deadline) {
+    *hosted->info.add_reasons() = no_worker(processes_.node(), taken.why.failure);
+    return refuse(*hosted);
+  }
   if (!taken.process) {
-    if (hosted) fail(actor, incarnation, taken.failure);
+    if (hosted) fail(actor, incarnation, taken.why.failure);
     return;
   }
   if (!hosted) return workers_.end(taken.process, {proto::KILLED, "its actor was ended while it started"}, kEndGrace);
@@ -113,9 +117,16 @@ bool ActorHost::reserve(Hosted& hosted, const proto::StartActor& request) {
   for (const auto& reason : table_.ledger().capacity().why_not(demand)) {
     rpc::to_proto(reason, hosted.info.add_reasons());
   }
-  tell(hosted, proto::PENDING);
-  forget(rpc::from_proto<ActorId>(request.spec().actor()));
+  refuse(hosted);
   return false;
+}
+
+// Not here, for the reasons that stand in its info: the head places it on another node, or here again later.
+void ActorHost::refuse(Hosted& hosted) {
+  table_.end(hosted.lease);
+  tell(hosted, proto::PENDING);
+  forget(rpc::from_proto<ActorId>(hosted.info.actor()));
+  leases_.pump();
 }
 
 bool ActorHost::construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request,

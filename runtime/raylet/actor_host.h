@@ -56,6 +56,7 @@ class ActorHost {
   bool reserve(Hosted& hosted, const proto::StartActor& request);
   bool construct(ActorId actor, uint32_t incarnation, const proto::StartActor& request, base::TimePoint deadline);
   void fail(ActorId actor, uint32_t incarnation, proto::Failure failure);
+  void refuse(Hosted& hosted);
   Hosted* find(ActorId actor, uint32_t incarnation);
   void tell(Hosted& hosted, proto::ActorState state);
   void forget(ActorId actor);

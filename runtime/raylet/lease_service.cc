@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 constexpr base::Duration kWorkerLimit = 60s;  // for a worker of a grant to come up, package transfer included
 constexpr base::Duration kEndGrace = 200ms;   // for a worker to leave before SIGKILL
 constexpr base::Duration kAskAgain = 200ms;   // before the head is asked again where it did not answer, or said nothing
+constexpr base::Duration kNotHere = 1s;       // before this node tries again what it could start no worker for
 constexpr size_t kLeasesPerCpu = 4;           // tasks that hold no CPU are many: a bound for their processes
 constexpr size_t kLeasesAtLeast = 32;
 constexpr size_t kLeasesAtMost =
@@ -116,6 +117,7 @@ bool LeaseService::room_for_tasks() const {
 bool LeaseService::grant_here(const WishKey& key, bool head_away) {
   const LeaseWish& wish = *queue_.find(key);
   if (wish.demand.spread && !head_away) return false;  // only the head knows where the last one went
+  if (wish.not_here_until > loop_.now()) return false;
   // Who wants its CPUs back comes first.
   if (!table_.line_empty() || !room_for_tasks() || !allowed_here(wish.demand, own_.id, own_.labels)) return false;
   Lease lease{.id = base::random_id<LeaseId>(),
@@ -126,20 +128,32 @@ bool LeaseService::grant_here(const WishKey& key, bool head_away) {
               .what = wish.what};
   LeaseId id = lease.id;
   if (!table_.grant(std::move(lease), wish.demand)) return false;
-  queue_.granted(key);
-  tasks_.spawn("grant", [this, id, key] {
-    send_granted(key.process, key.shape, find_worker(id, loop_.deadline(kWorkerLimit)));
+  tasks_.spawn("grant", [this, id, wish] {
+    Found found = find_worker(id, loop_.deadline(kWorkerLimit));
+    if (found.of_node) return seek_elsewhere(wish, found.granted.failure());
+    send_granted(wish.process, wish.shape, std::move(found.granted));
   });
+  queue_.granted(key);
   return true;
 }
 
+void LeaseService::seek_elsewhere(LeaseWish wish, const proto::Failure& why) {
+  base::log().warn("no worker for {} here: {}", wish.what, why.text());
+  if (!processes_.find(wish.process)) return;
+  wish.count = 1;
+  wish.not_here_until = loop_.deadline(kNotHere);
+  queue_.put_back(std::move(wish));
+  pump();
+}
+
 // In a fiber: gives the lease its worker, and tells it whom it works for. A lease without one has ended.
-proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadline) {
-  proto::LeaseGranted granted;
+LeaseService::Found LeaseService::find_worker(LeaseId id, base::TimePoint deadline) {
+  Found found;
+  proto::LeaseGranted& granted = found.granted;
   const Lease* lease = table_.find(id);
   if (!lease) {  // its requester ended before this fiber had its first turn
     granted.mutable_failure()->set_kind(proto::CANCELLED);
-    return granted;
+    return found;
   }
   auto taken = workers_.take(lease->job, WorkerPool::Use::kTasks, {}, deadline);
   lease = table_.find(id);
@@ -155,14 +169,15 @@ proto::LeaseGranted LeaseService::find_worker(LeaseId id, base::TimePoint deadli
     processes_.send(taken.process, 0, message);
     rpc::to_proto(id, granted.mutable_lease());
     *granted.mutable_worker() = address_of(taken.process);
-    return granted;
+    return found;
   }
   if (taken.process) workers_.release(taken.process);  // the lease ended while its worker came up
-  *granted.mutable_failure() = taken.failure;
+  found.of_node = lease && !taken.process && taken.why.of_node;
+  *granted.mutable_failure() = taken.why.failure;
   if (granted.failure().kind() == proto::FAILURE_UNSPECIFIED) granted.mutable_failure()->set_kind(proto::CANCELLED);
   if (granted.failure().kind() == proto::ACTOR_DIED) granted.mutable_failure()->set_kind(proto::TASK_SYSTEM_ERROR);
   if (table_.end(id)) tasks_.spawn("pump", [this] { pump(); });
-  return granted;
+  return found;
 }
 
 void LeaseService::send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted) {
@@ -259,13 +274,18 @@ proto::GrantReply LeaseService::grant(const proto::Grant& request, base::TimePoi
   }
   outside_.resources_changed();
   // Workers come up side by side.
-  std::vector<proto::LeaseGranted> granted(leases.size());
+  std::vector<Found> found(leases.size());
   base::TaskGroup group;
   for (size_t i = 0; i < leases.size(); ++i)
-    group.spawn("grant worker",
-                [this, &granted, &leases, i, deadline] { granted[i] = find_worker(leases[i], deadline); });
+    group.spawn("grant worker", [this, &found, &leases, i, deadline] { found[i] = find_worker(leases[i], deadline); });
   group.join();
-  for (auto& one : granted) *reply.add_leases() = std::move(one);
+  for (auto& one : found) {
+    if (!one.of_node) {
+      *reply.add_leases() = std::move(one.granted);
+    } else if (reply.reasons().empty()) {
+      *reply.add_reasons() = no_worker(own_.id, one.granted.failure());
+    }
+  }
   *reply.mutable_free() = rpc::to_proto(table_.ledger().capacity().free());
   return reply;
 }

@@ -84,7 +84,12 @@ class LeaseService {
   void without_head(const WishKey& key, const base::Status& why);
   proto::PlaceLeasesRequest question(const LeaseWish& wish) const;
   void send_granted(ProcessId to, uint64_t shape, proto::LeaseGranted granted);
-  proto::LeaseGranted find_worker(LeaseId lease, base::TimePoint deadline);
+  struct Found {
+    proto::LeaseGranted granted;
+    bool of_node = false;  // its failure is this node's: another one may have a worker for it
+  };
+  Found find_worker(LeaseId lease, base::TimePoint deadline);
+  void seek_elsewhere(LeaseWish wish, const proto::Failure& why);
   bool room_for_tasks() const;
   void end_lost(LeaseId lease);
   void withdraw(const WishKey& key);

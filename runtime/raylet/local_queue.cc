@@ -27,6 +27,14 @@ void LocalQueue::granted(const WishKey& key, int leases) {
   if (found->second.count <= 0) wishes_.erase(found);
 }
 
+void LocalQueue::put_back(LeaseWish wish) {
+  const WishKey key{wish.process, wish.shape};
+  auto [at, fresh] = wishes_.try_emplace(key, wish);
+  if (fresh) return;
+  at->second.count += wish.count;
+  at->second.not_here_until = wish.not_here_until;
+}
+
 const LeaseWish* LocalQueue::find(const WishKey& key) const {
   auto found = wishes_.find(key);
   return found == wishes_.end() ? nullptr : &found->second;

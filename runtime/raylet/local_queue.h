@@ -27,6 +27,7 @@ struct LeaseWish {
   std::string what;
   base::TimePoint since{};  // when it began to wait
   base::WallTime since_wall{};
+  base::TimePoint not_here_until{};  // this node could start no worker for it
 };
 
 struct WishKey {
@@ -41,6 +42,8 @@ class LocalQueue {
   void request(LeaseWish wish);
   // One of them was granted; the wish ends with its last.
   void granted(const WishKey& key, int leases = 1);
+  // What granted() took out was not served after all.
+  void put_back(LeaseWish wish);
   // It will not be served.
   void drop(const WishKey& key) { wishes_.erase(key); }
 

@@ -14,7 +14,7 @@ void WorkerPool::open_job(JobId job, bool prestart) {
 void WorkerPool::close_job(JobId job, const proto::Failure& why) {
   auto found = jobs_.find(job);
   if (found == jobs_.end()) return;
-  for (const Wish& wish : found->second.wishes) actions_.push_back(Refuse{wish.ticket, why});
+  for (const Wish& wish : found->second.wishes) actions_.push_back(Refuse{wish.ticket, {why}});
   jobs_.erase(found);
   for (auto& [process, worker] : workers_)
     if (worker.job == job) stop(process, worker, why.text());
@@ -58,7 +58,7 @@ void WorkerPool::became_idle(ProcessId process, Worker& worker, base::TimePoint 
   balance(worker.job);
 }
 
-void WorkerPool::start_failed(ProcessId process, const proto::Failure& why) {
+void WorkerPool::start_failed(ProcessId process, const StartFailure& why) {
   auto found = workers_.find(process);
   if (found == workers_.end()) return;
   JobId id = found->second.job;

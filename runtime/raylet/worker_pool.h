@@ -28,6 +28,12 @@ namespace rayo::raylet {
 
 using Ticket = uint64_t;  // one wish for a worker, the caller's own number
 
+// Why no worker came up.
+struct StartFailure {
+  proto::Failure failure;
+  bool of_node = false;  // nothing of the program ran: another node, or this one later, may well run it
+};
+
 struct PoolLimits {
   int starting = 4;                                     // at a time and job: more only take the cores from each other
   int spare = 2;                                        // idle ones of a job kept ahead of use
@@ -55,7 +61,7 @@ class WorkerPool {
   };
   struct Refuse {
     Ticket ticket = 0;
-    proto::Failure failure;
+    StartFailure why;
   };
   using Action = std::variant<Start, Give, Stop, Refuse>;
 
@@ -74,7 +80,7 @@ class WorkerPool {
   void adopt(ProcessId process, JobId job,
              base::TimePoint now);  // a worker that was not asked for (a zygote that cannot fork)
   // Never came up: what waits for this job is refused with `why`, since the next one would fail the same way.
-  void start_failed(ProcessId process, const proto::Failure& why);
+  void start_failed(ProcessId process, const StartFailure& why);
   void release(ProcessId process, base::TimePoint now);  // its lease ended in good order: idle again
   void retire(ProcessId process,
               const std::string& reason);  // to be ended: its actor is gone, its connection is suspect

@@ -33,6 +33,14 @@ proto::Failure start_failure(std::string text) {
   return failure;
 }
 
+// Nothing of the program ran: the node's, unless its job has ended.
+StartFailure not_begun(const base::Status& why) {
+  const bool over = why.code() == absl::StatusCode::kCancelled || why.code() == absl::StatusCode::kNotFound;
+  return {start_failure(std::string(base::message(why))), !over};
+}
+
+base::Status node_stops() { return base::failed(absl::StatusCode::kUnavailable, "its node stops"); }
+
 ProcessEnd process_end(const base::ChildEnd& end) {
   return {.pid = end.pid,
           .exited = end.exited,
@@ -60,16 +68,16 @@ WorkerStarter::~WorkerStarter() = default;
 
 void WorkerStarter::start(ProcessId process, JobId job, std::vector<std::string> environment) {
   tasks_.spawn("start worker", [this, process, job, environment = std::move(environment)] {
-    proto::Failure failure = try_start(process, job, environment);
-    if (failure.kind() != proto::FAILURE_UNSPECIFIED) listener_.failed(process, failure);
+    const StartFailure why = try_start(process, job, environment);
+    if (why.failure.kind() != proto::FAILURE_UNSPECIFIED) listener_.failed(process, why);
   });
 }
 
 // An empty failure: the child exists.
-proto::Failure WorkerStarter::try_start(ProcessId process, JobId id, const std::vector<std::string>& environment) {
-  if (ending_) return start_failure("its node stops");
+StartFailure WorkerStarter::try_start(ProcessId process, JobId id, const std::vector<std::string>& environment) {
+  if (ending_) return not_begun(node_stops());
   auto ready = jobs_.await_ready(id, loop_.deadline(kHelloLimit));
-  if (!ready.ok()) return start_failure(std::string(base::message(ready.status())));
+  if (!ready.ok()) return not_begun(ready.status());
   Job job = **ready;  // a copy: the job may end while we wait
   base::TimePoint deadline = loop_.deadline(kPackageLimit);
   if (zygotes_[id].state == Zygote::State::kNone || zygotes_[id].state == Zygote::State::kFailed) {
@@ -77,19 +85,20 @@ proto::Failure WorkerStarter::try_start(ProcessId process, JobId id, const std::
     if (auto begun = start_zygote(job); !begun.ok()) {
       zygotes_.erase(id);
       changed_.notify_all();
-      return start_failure(std::string(base::message(begun)));
+      return not_begun(begun);
     }
   }
   while (zygotes_.count(id) && zygotes_[id].state == Zygote::State::kStarting) {
     if (!changed_.wait(deadline)) break;
   }
-  if (jobs_.ended(id)) return start_failure("its job has ended");
+  if (jobs_.ended(id)) return {start_failure("its job has ended")};
   auto zygote = zygotes_.find(id);
-  if (zygote == zygotes_.end()) return start_failure(cat("the zygote of ", job.program, " is gone"));
-  if (zygote->second.state == Zygote::State::kFailed) return zygote->second.failure;
+  if (zygote == zygotes_.end())
+    return not_begun(base::failed(absl::StatusCode::kUnavailable, cat("the zygote of ", job.program, " is gone")));
+  if (zygote->second.state == Zygote::State::kFailed) return zygote->second.why;
   auto begun = zygote->second.state == Zygote::State::kReady ? fork_child(process, zygote->second.process, environment)
                                                              : exec_child(process, job, environment, false);
-  if (!begun.ok()) return start_failure(std::string(base::message(begun)));
+  if (!begun.ok()) return not_begun(begun);
   await_hello(process);
   return {};
 }
@@ -106,7 +115,8 @@ base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const 
                                        bool zygote) {
   RAYO_ASSIGN_OR_RETURN(base::Fd program, open_package_(job.package, loop_.deadline(kPackageLimit)));
   // While the package came the job may have ended, or this node: nobody would end what begins now.
-  if (jobs_.ended(job.id) || ending_) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
+  if (jobs_.ended(job.id)) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
+  if (ending_) return node_stops();
   RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
   SpawnRequest request;
   request.program_fd = program.get();
@@ -167,7 +177,7 @@ void WorkerStarter::fork_done(const proto::ForkDone& done) {
       explain({}, {.node = processes_.node(), .reached_init = false, .at = base::system_clock().wall()});
   death.set_text(cat("the zygote could not fork: ", done.error()));
   processes_.end(process, death);
-  listener_.failed(process, start_failure(death.text()));
+  listener_.failed(process, {start_failure(death.text()), true});
 }
 
 void WorkerStarter::watch(ProcessId process, pid_t pid) {
@@ -183,7 +193,7 @@ void WorkerStarter::watch(ProcessId process, pid_t pid) {
   base::log().error("worker {} (pid {}): {}", process.hex(), pid, base::message(watched));
   children_.erase(process);
   processes_.end(process, explain({.pid = pid}, {.node = processes_.node(), .at = base::system_clock().wall()}));
-  listener_.failed(process, start_failure("the worker's process is not ours"));
+  listener_.failed(process, {start_failure("the worker's process is not ours")});
 }
 
 bool WorkerStarter::hello(ProcessId process, const proto::Hello& hello, pid_t) {
@@ -243,9 +253,9 @@ void WorkerStarter::reaped(ProcessId process, const base::ChildEnd& end) {
   processes_.end(process, death);
   if (child.zygote) zygote_gone(child, process, death);
   if (!child.said_hello && !child.zygote) {
-    proto::Failure failure = start_failure(death.text());
-    *failure.mutable_death() = death;
-    listener_.failed(process, failure);
+    StartFailure why{start_failure(death.text()), ending_};
+    *why.failure.mutable_death() = death;
+    listener_.failed(process, why);
   }
   changed_.notify_all();
   sweep_strays();
@@ -256,8 +266,8 @@ void WorkerStarter::zygote_gone(const Child& child, ProcessId process, const pro
   if (zygote == zygotes_.end() || zygote->second.process != process) return;
   bool failed = zygote->second.state == Zygote::State::kStarting;
   zygote->second.state = failed ? Zygote::State::kFailed : Zygote::State::kNone;
-  zygote->second.failure = start_failure(death.text());
-  *zygote->second.failure.mutable_death() = death;
+  zygote->second.why = {start_failure(death.text()), ending_};
+  *zygote->second.why.failure.mutable_death() = death;
   // What it was asked to fork and did not answer for: nobody knows these children's pids (a sweep finds
   // them).
   std::vector<ProcessId> lost;
@@ -266,7 +276,7 @@ void WorkerStarter::zygote_gone(const Child& child, ProcessId process, const pro
   for (ProcessId id : lost) {
     children_.erase(id);
     processes_.end(id, death);
-    listener_.failed(id, zygote->second.failure);
+    listener_.failed(id, zygote->second.why);
   }
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/raylet/package_store.h"
 #include "runtime/raylet/processes.h"
 #include "runtime/raylet/worker_groups.h"
+#include "runtime/raylet/worker_pool.h"
 
 namespace rayo::raylet {
 
@@ -38,7 +39,7 @@ class WorkerStarter {
   struct Listener {
     std::function<void(ProcessId)> started;
     std::function<void(ProcessId, JobId)> adopted;
-    std::function<void(ProcessId, const proto::Failure&)> failed;
+    std::function<void(ProcessId, const StartFailure&)> failed;
   };
   // How a job's package is opened for exec (in a fiber).
   using OpenPackage = std::function<base::StatusOr<base::Fd>(PackageId, base::TimePoint deadline)>;
@@ -85,10 +86,10 @@ class WorkerStarter {
   struct Zygote {
     enum class State { kNone, kStarting, kReady, kUnfit, kFailed } state = State::kNone;
     ProcessId process;
-    proto::Failure failure;  // kFailed
+    StartFailure why;  // kFailed
   };
 
-  proto::Failure try_start(ProcessId process, JobId job, const std::vector<std::string>& environment);
+  StartFailure try_start(ProcessId process, JobId job, const std::vector<std::string>& environment);
   base::Status start_zygote(const Job& job);
   base::Status exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment, bool zygote);
   base::Status fork_child(ProcessId process, ProcessId zygote, const std::vector<std::string>& environment);

@@ -27,6 +27,15 @@ proto::Failure failure_of(proto::FailureKind kind, std::string text) {
 
 }  // namespace
 
+proto::Reason no_worker(NodeId node, const proto::Failure& why) {
+  proto::Reason reason;
+  reason.set_code("worker_start");
+  reason.set_text(why.text());
+  reason.set_nodes(1);
+  rpc::to_proto(node, reason.mutable_node());
+  return reason;
+}
+
 Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStarter& starter, PoolLimits limits)
     : loop_(loop), processes_(processes), starter_(starter), pool_(limits) {
   starter_.set_listener({
@@ -41,7 +50,7 @@ Workers::Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStart
             carry_out();
           },
       .failed =
-          [this](ProcessId process, const proto::Failure& why) {
+          [this](ProcessId process, const StartFailure& why) {
             pool_.start_failed(process, why);
             carry_out();
           },
@@ -74,7 +83,7 @@ Workers::Taken Workers::take(JobId job, WorkerPool::Use use, std::vector<std::st
   if (taken) return *taken;
   pool_.cancel(ticket);
   carry_out();
-  return {{}, failure_of(proto::TIMEOUT, "no worker came up in time")};
+  return {{}, {failure_of(proto::TIMEOUT, "no worker came up in time"), true}};
 }
 
 void Workers::release(ProcessId process) {
@@ -114,7 +123,7 @@ void Workers::carry_out(WorkerPool::Action& action) {
                  },
                  [this](WorkerPool::Refuse& refuse) {
                    auto waiter = waiting_.find(refuse.ticket);
-                   if (waiter != waiting_.end()) waiter->second->set({{}, refuse.failure});
+                   if (waiter != waiting_.end()) waiter->second->set({{}, refuse.why});
                  },
              },
              action);

@@ -1,7 +1,7 @@
 // Workers as a fiber asks for them: take() waits until one of the job stands ready. The shell of WorkerPool.
 //
 //   auto taken = workers.take(job, WorkerPool::Use::kActor, environment, deadline);
-//   if (taken.failure.kind() != proto::FAILURE_UNSPECIFIED) return refuse(taken.failure);
+//   if (!taken.process) return refuse(taken.why);
 //   ... workers.release(taken.process);  or  workers.end(taken.process, {proto::KILLED, "..."}, 200ms);
 //
 // Loop thread only.
@@ -18,6 +18,9 @@
 
 namespace rayo::raylet {
 
+// Why a node refuses what it could start no worker for, in the words of `status` and `why`.
+proto::Reason no_worker(NodeId node, const proto::Failure& why);
+
 class Workers {
  public:
   Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStarter& starter, PoolLimits limits);
@@ -25,7 +28,7 @@ class Workers {
 
   struct Taken {
     ProcessId process;
-    proto::Failure failure;  // set where there is no process
+    StartFailure why;  // where there is no process
   };
   Taken take(JobId job, WorkerPool::Use use, std::vector<std::string> environment, base::TimePoint deadline);
   // Its lease ended in good order.

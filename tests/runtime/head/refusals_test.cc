@@ -81,6 +81,32 @@ TEST_F(Refusals, ShapesThatDifferForTheirProcessAloneWaitApart) {
   EXPECT_NE(placer.ask_leases(ask_for(8, 2), out), one) << "of another max_calls or schedule_timeout";
   EXPECT_EQ(placer.ask_leases(ask_for(8, 1), out), one);
 }
+// The node is the emptiest, so it is the one that is asked: its failures are not the program's.
+TEST_F(Refusals, ANodeThatCannotStartWorkersFailsNobodyAndIsAskedLessAndLess) {
+  attach(1, 2);
+  start_job(1);
+  placer.ask_leases(ask_for(2, 1), out);
+  for (int refused = 0; refused < 4; ++refused) {
+    const auto grants = grants_to(1);
+    ASSERT_EQ(grants.size(), 1u) << refused;
+    out = {};
+    cannot_start(1, grants[0]);
+    EXPECT_TRUE(out.answers.empty());
+    pass(kRefusalHolds * (1 << refused) - kTick);
+    EXPECT_TRUE(grants_to(1).empty()) << refused;
+    EXPECT_EQ(state.queue.reasons(state.queue.items().front(), state.nodes).at(0).code(), "worker_start");
+    pass(2 * kTick);
+  }
+  bool warned = false;
+  for (const auto& event : state.events.events())
+    warned |= event.text().find("waits: worker_start: cannot write") != std::string::npos;
+  EXPECT_TRUE(warned);
+  attach(2, 2);
+  const auto grants = grants_to(1);
+  ASSERT_EQ(grants.size(), 1u);
+  cannot_start(1, grants[0]);
+  EXPECT_EQ(grants_to(2).size(), 1u) << "another one has room";
+}
 
 }  // namespace
 }  // namespace rayo::head

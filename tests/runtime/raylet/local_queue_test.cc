@@ -64,5 +64,18 @@ TEST(LocalQueue, LabelsAndAffinityKeepADemandAway) {
   EXPECT_FALSE(allowed_here({.labels = {{"disk", {}}}}, node, labels));
 }
 
+TEST(LocalQueue, WhatWasGrantedForNothingWaitsAgainInItsOldPlace) {
+  LocalQueue queue;
+  auto process = base::random_id<ProcessId>();
+  queue.request(wish(process, 1, 1, 0, 10ms));
+  LeaseWish granted = *queue.find({process, 1});
+  queue.granted({process, 1});
+  queue.put_back(granted);
+  ASSERT_TRUE(queue.find({process, 1}));
+  EXPECT_EQ(queue.find({process, 1})->since, base::TimePoint(10ms));
+  queue.put_back(granted);
+  EXPECT_EQ(queue.find({process, 1})->count, 2);
+}
+
 }  // namespace
 }  // namespace rayo::raylet

@@ -281,6 +281,73 @@ TEST_F(NodeTest, AnOlderLifeThatWaitsForItsWorkerGivesBackWhatItHolds) {
   });
 }
 
+proto::NodeDown to_grant(const proto::Id& job, const ProcessId& requester, const proto::Id& from_node) {
+  proto::NodeDown down;
+  down.set_request(77);
+  auto& grant = *down.mutable_grant();
+  (*grant.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
+  grant.set_count(1);
+  *grant.mutable_job() = job;
+  *grant.mutable_requester() = rpc::to_proto(requester);
+  *grant.mutable_from_node() = from_node;
+  return down;
+}
+
+// It is the emptiest of all, and failed whatever the head sent there: tasks of drivers on healthy nodes, actors for good.
+TEST_F(NodeTest, ANodeThatCannotStartWorkersSendsWorkBack) {
+  run([this] {
+    connect_driver();
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    const base::Path workers = settings_.node_dir / "workers";  // where their output goes
+    std::filesystem::remove_all(workers);
+    ASSERT_TRUE(base::write_private_file(workers, "").ok());
+    head_->send(to_start({4, 4}, 1, job->job().job(), 10'000));
+    auto told = head_->await([](const proto::NodeUp& up) { return up.has_actor(); });
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->actor().state(), proto::PENDING) << told->actor().failure().text();
+    ASSERT_EQ(told->actor().reasons_size(), 1);
+    EXPECT_EQ(told->actor().reasons(0).code(), "worker_start");
+    EXPECT_NE(told->actor().reasons(0).text().find("cannot write"), std::string::npos);
+
+    head_->send(to_grant(job->job().job(), driver_->id, head_->registered.node().node()));
+    auto reply = head_->await([](const proto::NodeUp& up) { return up.has_grant_reply(); });
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->grant_reply().leases_size(), 0);
+    ASSERT_EQ(reply->grant_reply().reasons_size(), 1);
+    EXPECT_EQ(reply->grant_reply().reasons(0).code(), "worker_start");
+
+    driver_->send(0, wish_for_a_cpu(7, 1, "waits"));
+    EXPECT_TRUE(head_->await_questions("waits", 1)) << "its own driver's goes elsewhere too";
+  });
+}
+
+// The head heard of its free CPUs while its processes ended, and sent it what waited: all of that failed.
+TEST_F(NodeTest, ANodeThatStopsSendsWorkBack) {
+  run([this] {
+    connect_driver({"FAKE=silent"});  // which does not end when it is told
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
+    head_->send(to_start({4, 4}, 1, job->job().job(), 10'000));
+    head_->send(to_grant(job->job().job(), driver_->id, head_->registered.node().node()));
+    ASSERT_TRUE(head_->await(
+        [](const proto::NodeUp& up) { return up.has_resources() && up.resources().applied_request() == 77; }));
+    base::TaskGroup stopping;
+    stopping.spawn("stop", [this] {
+      node_->ask_to_stop("the test stops it");
+      node_->close();
+    });
+    auto told = head_->await([](const proto::NodeUp& up) { return up.has_actor(); });
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->actor().state(), proto::PENDING) << told->actor().failure().text();
+    auto reply = head_->await([](const proto::NodeUp& up) { return up.has_grant_reply(); });
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->grant_reply().leases_size(), 0);
+    stopping.join();
+    node_.reset();
+  });
+}
+
 // The answer of the head to a driver's ask may be lost, with its stream or because the ask was withdrawn: that CPU was gone until
 // the driver's end.
 TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
@@ -289,15 +356,7 @@ TEST_F(NodeTest, ALeaseOfThisNodesOwnThatNobodyHeardOfIsEnded) {
     connect_driver();
     auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
     ASSERT_TRUE(job);
-    proto::NodeDown down;
-    down.set_request(77);
-    auto& grant = *down.mutable_grant();
-    (*grant.mutable_demand()->mutable_resources()->mutable_units())["cpu"] = 10'000;
-    grant.set_count(1);
-    *grant.mutable_job() = job->job().job();
-    *grant.mutable_requester() = rpc::to_proto(driver_->id);
-    *grant.mutable_from_node() = head_->registered.node().node();
-    head_->send(down);
+    head_->send(to_grant(job->job().job(), driver_->id, head_->registered.node().node()));
     auto granted = head_->await([](const proto::NodeUp& up) { return up.has_grant_reply(); });
     ASSERT_TRUE(granted);
     ASSERT_EQ(granted->grant_reply().leases_size(), 1);

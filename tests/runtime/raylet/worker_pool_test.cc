@@ -107,12 +107,12 @@ TEST_F(WorkerPoolTest, AFailedStartRefusesWhatWaitsAndStartsNoneAgainByItself) {
   auto starts = take<WorkerPool::Start>();
   proto::Failure failure;
   failure.set_text("never reached rayo::init");
-  pool_.start_failed(starts[0].process, failure);
+  pool_.start_failed(starts[0].process, {failure});
   int refused = 0, started = 0;
   for (auto& action : pool_.take_actions()) {
     if (auto* refuse = std::get_if<WorkerPool::Refuse>(&action)) {
       ++refused;
-      EXPECT_EQ(refuse->failure.text(), "never reached rayo::init");
+      EXPECT_EQ(refuse->why.failure.text(), "never reached rayo::init");
     }
     started += std::holds_alternative<WorkerPool::Start>(action);
   }

@@ -30,10 +30,10 @@ TEST(WorkerStarter, WhatEndsWhileItsProgramIsOnTheWayIsNotStarted) {
         came.wait();
         return base::StatusOr<base::Fd>(base::Fd(::open("/bin/sleep", O_RDONLY | O_CLOEXEC)));
       });
-      base::OneShot<proto::Failure> failed;
+      base::OneShot<StartFailure> failed;
       starter.set_listener({.started = [](ProcessId) {},
                             .adopted = [](ProcessId, JobId) {},
-                            .failed = [&](ProcessId, const proto::Failure& why) { failed.set(why); }});
+                            .failed = [&](ProcessId, const StartFailure& why) { failed.set(why); }});
       const auto job = base::random_id<JobId>();
       jobs.add({.id = job, .package = {1, 1}, .program = "sleep", .arguments = {"sleep", "100"}});
       starter.start(base::random_id<ProcessId>(), job, {});
@@ -42,7 +42,8 @@ TEST(WorkerStarter, WhatEndsWhileItsProgramIsOnTheWayIsNotStarted) {
       came.set();
       auto why = failed.wait(loop.deadline(10s));
       ASSERT_TRUE(why);
-      EXPECT_EQ(why->text(), "its job has ended");
+      EXPECT_EQ(why->failure.text(), "its job has ended");
+      EXPECT_FALSE(why->of_node) << "it would be asked of every node";
       EXPECT_EQ(starter.children(), 0);
       starter.end_all(loop.deadline(10s));
     }
