@@ -107,6 +107,13 @@ void ActorHost::run(ActorId actor, const proto::StartActor& request) {
 
 // False: it does not fit (any more), and the head was told so.
 bool ActorHost::reserve(Hosted& hosted, const proto::StartActor& request) {
+  if (stopping_) {
+    auto& reason = *hosted.info.add_reasons();
+    reason.set_code("node_unavailable");
+    reason.set_text("the node stops");
+    refuse(hosted);
+    return false;
+  }
   scheduler::Demand demand = held_by(request.spec());
   Lease lease{
       .id = hosted.lease, .job = rpc::from_proto<JobId>(request.spec().job()), .what = request.spec().class_name()};

@@ -31,6 +31,8 @@ class ActorHost {
   // Spawns a fiber. The same incarnation again: its state is told again.
   void start(const proto::StartActor& request);
   void end(const proto::EndActor& request);
+  // The node stops: what is to start from now on goes back to the head.
+  void refuse_all() { stopping_ = true; }
   // From the worker: its constructor ended.
   void started(ProcessId from, const proto::ActorStarted& message);
   void process_gone(const LocalProcess& process, const proto::DeathRecord& death);
@@ -70,6 +72,7 @@ class ActorHost {
   OnHosted on_hosted_;
   std::map<ActorId, std::unique_ptr<Hosted>> actors_;
   scheduler::Resources soft_load_;
+  bool stopping_ = false;
   base::TaskGroup tasks_;
 };
 

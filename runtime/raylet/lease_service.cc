@@ -108,6 +108,7 @@ void LeaseService::pump() {
 }
 
 bool LeaseService::room_for_tasks() const {
+  if (stopping_) return false;
   double cpus = table_.ledger().capacity().total().get("cpu").value();
   // Whoever waits may wait for a task that has yet to get a worker: counted, a deep recursion would wait for ever.
   const size_t running = table_.size() - table_.waiting();

@@ -63,6 +63,8 @@ class LeaseService {
   // ---- the head and other raylets ----
   proto::GrantReply grant(const proto::Grant& request, base::TimePoint deadline);  // in a fiber
   void end_lease(LeaseId lease, WorkerAfter worker);
+  // The node stops: what is free from now on is nobody's.
+  void stop_granting() { stopping_ = true; }
   // Of leases on another node: which of them no process here holds.
   proto::CheckLeasesReply unknown_leases(const proto::CheckLeasesRequest& request) const;
   // Asks those who hold leases here that were not confirmed for `each`, and ends what they do not know; and what the
@@ -101,6 +103,7 @@ class LeaseService {
   Workers& workers_;
   Outside outside_;
   LocalQueue queue_;
+  bool stopping_ = false;
   struct Away {
     NodeId node;
     ProcessId requester;

@@ -367,6 +367,9 @@ const std::string& Node::stop_reason() const { return state_->stop_reason; }
 void Node::close() {
   State& s = *state_;
   base::log().info("stopping: {}", s.stop_reason);
+  // Until it has left, the head takes what its processes give back for free.
+  s.leases.stop_granting();
+  s.actors.refuse_all();
   if (s.sessions) s.starter.end_all(s.loop.deadline(kEndLimit));
   s.head.leave(s.stop_reason, s.loop.deadline(1s));
   if (s.control) s.control->close();
