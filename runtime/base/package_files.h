@@ -85,7 +85,7 @@ struct IdlePackage {
 // Those that were used longest ago, so that of the others there are at most kIdlePackages of kIdlePackageBytes.
 std::vector<PackageId> surplus(std::vector<IdlePackage> idle);
 
-// The hash of what an open file holds, from its start.
+// The hash of what an open file holds, from its start. For tests.
 StatusOr<PackageId> package_hash(int fd);
 
 }  // namespace rayo::base

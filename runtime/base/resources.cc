@@ -36,13 +36,6 @@ void Resources::set(std::string_view name, Amount amount) {
   }
 }
 
-bool Resources::covers(const Resources& ask) const {
-  for (const auto& [name, amount] : ask.amounts_) {
-    if (get(name) < amount) return false;
-  }
-  return true;
-}
-
 Resources& Resources::operator+=(const Resources& other) {
   for (const auto& [name, amount] : other.amounts_) set(name, get(name) + amount);
   return *this;

@@ -2,12 +2,13 @@
 //
 //   Resources node{{"cpu", Amount::of(8)}, {"gpu", Amount::of(2)}};
 //   Resources ask{{"cpu", Amount::of(0.5)}};
-//   if (node.covers(ask)) node -= ask;
+//   if (node.get("gpu") >= ask.get("gpu")) node -= ask;
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ namespace rayo::base {
 // A quantity in units of 1/10,000: a CPU is 10,000 of them, a byte of "memory" too.
 struct Amount {
   static constexpr int64_t kScale = 10'000;
+  // More than any node offers or program asks for: of a name, and of "memory" as far as the fixed point holds it.
+  static constexpr int64_t kMost = 1'000'000'000;
+  static constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / kScale;
   int64_t units = 0;
 
   // Rounds to the nearest 1/10,000.
@@ -41,10 +45,9 @@ class Resources {
   Amount get(std::string_view name) const;
   void set(std::string_view name, Amount amount);
 
-  bool covers(const Resources& ask) const;  // every amount of `ask` is <= ours
   bool empty() const { return amounts_.empty(); }
   Resources& operator+=(const Resources& other);
-  Resources& operator-=(const Resources& other);  // may go below zero: the caller checked covers()
+  Resources& operator-=(const Resources& other);  // may go below zero
   friend bool operator==(const Resources&, const Resources&) = default;
 
   const std::map<std::string, Amount, std::less<>>& amounts() const { return amounts_; }

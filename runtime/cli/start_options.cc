@@ -3,7 +3,6 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "runtime/base/resources.h"
@@ -19,9 +18,9 @@ base::Status wrong(std::string_view what, std::string_view next) {
   return base::failed(absl::StatusCode::kInvalidArgument, what, next);
 }
 
-constexpr double kMostAmount = 1e9;
-// Amounts are kept in 1/10,000.
-constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / base::Amount::kScale;
+using base::Amount;
+
+constexpr int kMostDevices = 4096;  // more than any machine holds: a typo
 // The smallest value that lies there has 100 KiB: 160 of them.
 constexpr int64_t kLeastObjectStore = 16 << 20;
 
@@ -29,9 +28,9 @@ base::StatusOr<double> parse_amount(std::string_view flag, std::string_view text
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && number >= 0 && number <= kMostAmount) return number;
-  if (whole && number > kMostAmount)
-    return wrong(cat("cannot use ", flag, " '", text, "': it is more than 1000000000"),
+  if (whole && number >= 0 && number <= Amount::kMost) return number;
+  if (whole && number > Amount::kMost)
+    return wrong(cat("cannot use ", flag, " '", text, "': it is more than ", Amount::kMost),
                  cat(flag, " 4 (fractions such as 0.5 are fine)"));
   return wrong(cat("cannot use ", flag, " '", text, "': it is not an amount"),
                cat(flag, " 4 (fractions such as 0.5 are fine)"));
@@ -39,15 +38,18 @@ base::StatusOr<double> parse_amount(std::string_view flag, std::string_view text
 
 base::StatusOr<int> parse_count(std::string_view flag, std::string_view text) {
   RAYO_ASSIGN_OR_RETURN(double number, parse_amount(flag, text));
-  if (number == std::floor(number) && number <= 4096) return static_cast<int>(number);
-  return wrong(cat("cannot use ", flag, " '", text, "': devices are whole"), cat(flag, " 1"));
+  const bool whole = number == std::floor(number);
+  if (whole && number <= kMostDevices) return static_cast<int>(number);
+  return wrong(whole ? cat("cannot use ", flag, " '", text, "': it is more than ", kMostDevices)
+                     : cat("cannot use ", flag, " '", text, "': devices are whole"),
+               cat(flag, " 1"));
 }
 
 base::StatusOr<int64_t> parse_bytes(std::string_view flag, std::string_view text) {
   auto size = base::parse_size(text);
   if (!size.ok()) return base::within(size.status(), cat("cannot use ", flag));
-  if (*size > kMostBytes)
-    return wrong(cat("cannot use ", flag, " '", text, "': it is more than ", base::format_size(kMostBytes)),
+  if (*size > Amount::kMostBytes)
+    return wrong(cat("cannot use ", flag, " '", text, "': it is more than ", base::format_size(Amount::kMostBytes)),
                  cat("say what this machine has, such as ", flag, " 8GiB"));
   return *size;
 }
@@ -214,8 +216,8 @@ base::StatusOr<std::vector<std::pair<std::string, double>>> parse_resources(std:
     if (!amount || !std::isfinite(*amount) || *amount < 0) {
       return wrong(cat("cannot use --resources: '", name, "' is not an amount"), kExample);
     }
-    if (*amount > kMostAmount)
-      return wrong(cat("cannot use --resources: '", name, "' is more than 1000000000"), kExample);
+    if (*amount > Amount::kMost)
+      return wrong(cat("cannot use --resources: '", name, "' is more than ", Amount::kMost), kExample);
     if (name.empty() || name == "cpu" || name == "gpu" || name == "memory") {
       return wrong(cat("cannot use --resources: '", name, "' has a flag of its own"),
                    "--num-cpus, --num-gpus, --memory");

@@ -9,7 +9,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kStartLimit = 60s;  // where the spec names none: the API's default start_timeout
-constexpr base::Duration kEndGrace = 200ms;  // between Exit and SIGKILL
 
 int64_t unix_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch()).count();

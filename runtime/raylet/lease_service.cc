@@ -16,7 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kWorkerLimit = 60s;  // for a worker of a grant to come up, package transfer included
-constexpr base::Duration kEndGrace = 200ms;   // for a worker to leave before SIGKILL
 constexpr base::Duration kAskAgain = 200ms;   // before the head is asked again where it did not answer, or said nothing
 constexpr base::Duration kNotHere = 1s;       // before this node tries again what it could start no worker for
 constexpr size_t kLeasesPerCpu = 4;           // tasks that hold no CPU are many: a bound for their processes

@@ -22,6 +22,8 @@
 
 namespace rayo::raylet {
 
+class Transfer;
+
 // What the service needs of the rest of the raylet. Implemented by the shell (object_wires.h); a test gives
 // its own.
 class ObjectWires {
@@ -90,7 +92,6 @@ class ObjectService {
 
 // Over object_store::Directory, with large values in the arena and pulled from their holders by `transfer`.
 // `loop` runs its sweep. An arena of 0 bytes: large values stay in the messages.
-class Transfer;
 base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& wires, base::Loop& loop,
                                                                    Transfer& transfer, int64_t arena_bytes);
 

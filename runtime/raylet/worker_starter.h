@@ -55,12 +55,12 @@ class WorkerStarter {
   // A session's first frame: false where this raylet started no such process, or another pid says so.
   bool hello(ProcessId process, const proto::Hello& hello, pid_t peer_pid);
   void fork_done(const proto::ForkDone& done);
-  // The child's end of a socket that a zygote's child inherits; the other end becomes its session.
-  using NewSession = std::function<void(base::Fd)>;
   // Each worker gets a group of its own there; outlives this.
   void use_groups(WorkerGroups& groups) { groups_ = &groups; }
   // How many files a worker may have open; not called: as many as this process.
   void use_open_files(const rlimit& limit) { open_files_ = limit; }
+  // The child's end of a socket that a zygote's child inherits; the other end becomes its session.
+  using NewSession = std::function<void(base::Fd)>;
   void on_new_session(NewSession handler) { new_session_ = std::move(handler); }
 
   // Exit frame, and SIGKILL to its group after `grace`. The first reason stays.

@@ -21,6 +21,9 @@ namespace rayo::raylet {
 // Why a node refuses what it could start no worker for, in the words of `status` and `why`.
 proto::Reason no_worker(NodeId node, const proto::Failure& why);
 
+// For a worker to leave by itself, between Exit and SIGKILL.
+inline constexpr base::Duration kEndGrace = std::chrono::milliseconds(200);
+
 class Workers {
  public:
   Workers(base::Loop& loop, Processes& processes, Jobs& jobs, WorkerStarter& starter, PoolLimits limits);

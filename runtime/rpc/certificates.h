@@ -73,7 +73,7 @@ base::StatusOr<TlsIdentity> issue_server_identity(const Authority& authority, co
 
 // SHA-256 of the certificate's DER form.
 base::StatusOr<Fingerprint> fingerprint_of(std::string_view certificate_pem);
-// The role in a certificate's SAN; nothing is verified.
+// The role in a certificate's SAN; nothing is verified. For tests.
 base::StatusOr<RoleName> role_of(std::string_view certificate_pem);
 
 // What gRPC would only answer with "Socket closed": the certificate is signed by this CA, is valid now, and

@@ -9,7 +9,6 @@ namespace rayo::rpc {
 namespace {
 
 constexpr size_t kMaxMessage = 64 << 10;  // a signing request has 400 bytes, an answer 1,500
-constexpr std::string_view kTokenStep = "`rayo token` on the head's machine prints the right line";
 
 bool is(const base::Status& status, absl::StatusCode code) { return status.code() == code; }
 

@@ -110,7 +110,7 @@ class RingWriter {
   // Room for `bytes`? When not, asks the reader to ring once it read on (and looks again after asking).
   bool ask_for_room(uint64_t bytes);
   void stop_asking() { ring_.header->want.store(0, std::memory_order_relaxed); }
-  bool corrupt() const { return corrupt_; }
+  bool corrupt() const { return corrupt_; }  // for tests: push and ask_for_room answer it
   // Nothing of what was published is unread, as far as the reader told.
   bool drained() { return refresh() && head_ == published_; }
 

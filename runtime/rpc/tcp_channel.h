@@ -6,7 +6,7 @@
 //   SocketChannel channel(std::move(socket), nullptr);          // null: plain
 //   channel.send(header, parts, fds);                // queues
 //   channel.flush();                                 // writes what the socket takes, all frames together
-//   if (channel.wants_write()) ...                   // tell it on_writable() when it is writable
+//   if (channel.wants_write()) ...                   // flush() again when it is writable
 //   Status end = channel.on_readable([&](const FrameHeader& header, Bytes body, std::vector<base::Fd>& fds) { ... });
 //
 // A frame with descriptors starts a write of its own, and its header tells how many there are
@@ -46,7 +46,6 @@ class SocketChannel {
   void send(FrameHeader header, std::span<const Bytes> parts, std::span<const int> fds = {});
   // Writes what the socket takes now. An error ends the channel.
   base::Status flush();
-  base::Status on_writable() { return flush(); }
   // Bytes that wait for the socket.
   size_t backlog() const;
   bool wants_write() const { return blocked_; }

@@ -42,7 +42,7 @@ class TlsStream {
   base::TimePoint deadline_;
 };
 
-// Sends or receives exactly these bytes in clear; the same errors.
+// Sends or receives (this for tests) exactly these bytes in clear; the same errors.
 base::Status send_all(int fd, std::string_view bytes, base::TimePoint deadline);
 base::Status receive_all(int fd, char* out, size_t size, base::TimePoint deadline);
 

@@ -11,8 +11,6 @@
 namespace rayo::rpc {
 namespace {
 
-constexpr std::string_view kTokenStep = "`rayo token` on the head's machine prints the right line";
-
 template <size_t N>
 std::string hex(const std::array<uint8_t, N>& bytes) {
   constexpr char kDigits[] = "0123456789abcdef";

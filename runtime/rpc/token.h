@@ -24,6 +24,9 @@ using Secret = std::array<uint8_t, 32>;
 using Nonce = std::array<uint8_t, 16>;
 using Fingerprint = std::array<uint8_t, 32>;
 
+// What to do about a token that is not the cluster's.
+inline constexpr std::string_view kTokenStep = "`rayo token` on the head's machine prints the right line";
+
 struct Token {
   Secret secret{};
   Fingerprint fingerprint{};

@@ -90,12 +90,12 @@ class ClusterBackend : public internal::Backend {
   void run_elsewhere(void (*run)(void* context), void* context);
   proto::ActorSpec spec_of(const ActorOptions& options, std::string_view class_name,
                            const internal::CallRequest& constructor);
-  // The raylet's answer, or its failure thrown.
   // What the head has to answer: creation by name, look-ups, lists.
   static constexpr base::Duration kControlTimeout = std::chrono::seconds(30);
 
   void await_registered(std::span<const ActorId> actors);
   proto::ToRaylet key_value(proto::KeyValue::Op op, std::string_view key) const;
+  // The raylet's answer, or its failure thrown.
   proto::ToWorker ask(const proto::ToRaylet& message, base::Duration timeout, std::span<const int> fds = {});
   proto::ToWorker send_program(const ProgramFile& program, const std::string& path);
   [[noreturn]] void refuse_closed() const;

@@ -1,7 +1,5 @@
 #include "runtime/worker/demand.h"
 
-#include <limits>
-
 #include "runtime/base/resources.h"
 #include "runtime/base/text.h"
 #include "runtime/worker/failure.h"
@@ -34,26 +32,21 @@ proto::Demand common(const Options& options) {
   return demand;
 }
 
-// More than any node offers (`rayo start` takes no more), and fixed point holds it.
-constexpr double kMostAmount = 1e9;
-constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / Amount::kScale;
-
 template <class Number>
-void check_amount(std::string_view name, Number amount, Number most) {
-  if (amount >= 0 && amount <= most) return;  // of NaN neither holds
-  throw_error(error_record(
-      ErrorKind::kInvalid,
-      base::cat("cannot ask for ", amount, " ", name, ": an amount is a number from 0 to ", static_cast<int64_t>(most)),
-      "ask for what a node can have: `rayo status` shows it"));
+void check_amount(std::string_view name, Number amount, int64_t most = Amount::kMost) {
+  if (amount >= 0 && amount <= static_cast<Number>(most)) return;  // of NaN neither holds
+  throw_error(error_record(ErrorKind::kInvalid,
+                           base::cat("cannot ask for ", amount, " ", name, ": an amount is a number from 0 to ", most),
+                           "ask for what a node can have: `rayo status` shows it"));
 }
 
 void check_resources(const Resources& ask) {
-  check_amount("cpus", ask.cpus.value_or(0), kMostAmount);
-  check_amount("gpus", ask.gpus, kMostAmount);
-  check_amount("bytes of gpu_memory", ask.gpu_memory, kMostBytes);
-  check_amount("bytes of memory", ask.memory, kMostBytes);
+  check_amount("cpus", ask.cpus.value_or(0));
+  check_amount("gpus", ask.gpus);
+  check_amount("bytes of gpu_memory", ask.gpu_memory, Amount::kMostBytes);
+  check_amount("bytes of memory", ask.memory, Amount::kMostBytes);
   for (const auto& [name, amount] : ask.custom) {
-    check_amount(name, amount, kMostAmount);
+    check_amount(name, amount);
     if (!base::is_utf8(name))
       throw_error(error_record(ErrorKind::kInvalid, base::cat("the name of a resource, '", name, "', is not UTF-8"),
                                "ask for one that a node offers: `rayo status` shows them"));

@@ -23,9 +23,9 @@ inline ErrorRecord error_record(ErrorKind kind, std::string text, std::string ne
 
 // The error of every call to an actor that ended so; `who` is "Counter (3f2a...)".
 ErrorRecord actor_died(std::string_view who, const proto::DeathRecord& death);
-// The same for a task whose worker ended.
 // `limit`: ActorOptions::max_pending_calls.
 ErrorRecord too_many_pending(std::string_view who, uint64_t limit);
+// As actor_died, for a task whose worker ended.
 ErrorRecord task_worker_died(std::string_view task, const proto::DeathRecord& death);
 
 // Ids on the wires.

@@ -248,6 +248,8 @@ INPUTS = {
     "bad_size": head("--memory", "8 gigs"),
     "bad_cpus": head("--num-cpus", "many"),
     "cpus_too_many": head("--num-cpus", "1e308"),
+    "gpus_too_many": head("--num-gpus", "5000"),
+    "gpus_halved": head("--num-gpus", "1.5"),
     "cpus_nan": head("--num-cpus", "nan"),
     "amount_too_large": head("--resources", '{"tpu": 1e308}'),
     "amount_twice": head("--resources", '{"tpu": 1, "tpu": 2}'),

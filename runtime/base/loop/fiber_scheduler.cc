@@ -7,7 +7,6 @@
 namespace rayo::base {
 namespace {
 
-constexpr Duration kSlowTurn = std::chrono::milliseconds(10);  // a longer turn of the loop is a bug
 constexpr uint32_t kDispatcherEvery = 64;
 
 thread_local FiberScheduler* scheduler_of_thread = nullptr;

@@ -25,6 +25,8 @@
 
 namespace rayo::base {
 
+inline constexpr Duration kSlowTurn = std::chrono::milliseconds(10);  // a longer turn of the loop is a bug
+
 struct FiberRecord final : boost::fibers::fiber_properties {
   explicit FiberRecord(boost::fibers::context* context) : fiber_properties(context) {}
 

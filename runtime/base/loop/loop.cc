@@ -8,7 +8,6 @@
 namespace rayo::base {
 namespace {
 
-constexpr Duration kSlowTurn = std::chrono::milliseconds(10);
 constexpr Duration kStopLimit = std::chrono::seconds(10);  // for a fiber to notice that it is cancelled
 constexpr Duration kPollEvery = std::chrono::microseconds(20);
 constexpr int kHandlersPerPoll = 64;

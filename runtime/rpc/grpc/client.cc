@@ -16,8 +16,6 @@
 namespace rayo::rpc {
 namespace {
 
-constexpr int kKeepaliveMs = 1000;
-constexpr int kKeepaliveTimeoutMs = 2000;
 constexpr int kConnectLimitMs = 3000;  // of one attempt at one address
 constexpr int kFirstRetryMs = 100;
 constexpr int kLastRetryMs = 1000;  // a head that comes back is found within a second

@@ -21,8 +21,6 @@ namespace {
 using absl::StatusCode;
 
 constexpr int kHandshakeLimitMs = 2000;  // silence, drip, TLS without preface, preface without SETTINGS
-constexpr int kKeepaliveMs = 1000;
-constexpr int kKeepaliveTimeoutMs = 2000;  // facts: 500 works on an idle machine; a loaded one gets more
 
 // Refuses by path and role, before the message is parsed; on gRPC's threads.
 class AccessCheck final : public grpc::AuthMetadataProcessor {

@@ -20,6 +20,10 @@ inline constexpr char kNextStepKey[] = "rayo-next-step-bin";
 // Of a stream, fixed: measuring the path instead (BDP_PROBE) costs an idle connection pings.
 inline constexpr int kWindowBytes = 1 << 20;
 
+// Pings of both ends; a peer that answers none is given up after their sum.
+inline constexpr int kKeepaliveMs = 1000;
+inline constexpr int kKeepaliveTimeoutMs = 2000;  // 500 works on an idle machine; a loaded one gets more
+
 grpc::ByteBuffer to_buffer(std::string message);
 std::string to_string(const grpc::ByteBuffer& buffer);
 
