@@ -53,6 +53,12 @@ bool devices_serve(std::span<const Device> devices, const GpuAsk& ask) {
   return false;
 }
 
+bool devices_could_ever(std::span<const Device> devices, const GpuAsk& ask) {
+  std::vector<Device> empty;
+  for (const auto& device : devices) empty.push_back({device.uuid, device.memory_bytes, device.usable});
+  return devices_serve(empty, ask);
+}
+
 std::string quantity(std::string_view name, Amount amount) {
   if (name == "memory") return cat(base::format_size(amount.units / kWhole), " memory");
   if (name == "cpu") return cat(amount.text(), " CPU");
@@ -68,7 +74,8 @@ std::string code_of(std::string_view name) {
   return "insufficient_resource";
 }
 
-Reason gpu_reason(std::span<const Device> devices, const GpuAsk& ask, bool ever) {
+Reason gpu_reason(std::span<const Device> devices, const GpuAsk& ask) {
+  const bool ever = devices_could_ever(devices, ask);
   std::string what = cat(Amount{ask.units}.text(), " GPU");
   if (ask.memory_bytes > 0) what += cat(" with ", base::format_size(ask.memory_bytes));
   std::string_view verb = ask.units > kWhole ? " do not fit: " : " does not fit: ";
@@ -138,9 +145,7 @@ std::optional<Holding> Capacity::choose(const Demand& demand) const {
 }
 
 bool Capacity::could_ever(const Demand& demand) const {
-  std::vector<Device> empty;
-  for (const auto& device : devices_) empty.push_back({device.uuid, device.memory_bytes, device.usable});
-  return amounts_cover(total_, demand) && devices_serve(empty, gpu_ask(demand));
+  return amounts_cover(total_, demand) && devices_could_ever(devices_, gpu_ask(demand));
 }
 
 std::vector<Reason> Capacity::why_not(const Demand& demand) const {
@@ -158,7 +163,7 @@ std::vector<Reason> Capacity::why_not(const Demand& demand) const {
     out.push_back({code_of(name), std::move(text)});
   }
   auto ask = gpu_ask(demand);
-  if (!devices_serve(devices_, ask)) out.push_back(gpu_reason(devices_, ask, could_ever(demand)));
+  if (!devices_serve(devices_, ask)) out.push_back(gpu_reason(devices_, ask));
   return out;
 }
 

@@ -87,6 +87,17 @@ TEST(NodeLedger, FiguresAreTotalsWhereItNeverFits) {
   EXPECT_EQ(ledger.capacity().why_not(cpus)[0].text, "64 CPU does not fit: the node has 8 in all");
 }
 
+TEST(NodeLedger, ADeviceThatIsBusyIsToldAsBusyWhateverElseIsAskedFor) {
+  auto ledger = two_gpus();
+  ASSERT_TRUE(ledger.acquire(lease(1), gpus(2)));
+  Demand much = gpus(1);
+  much.resources.set("cpu", Amount::of(1000));
+  auto why = ledger.capacity().why_not(much);
+  ASSERT_EQ(why.size(), 2u);
+  EXPECT_EQ(why[0].text, "1000 CPU does not fit: the node has 8 in all");
+  EXPECT_EQ(why[1].text, "1 GPU does not fit: free per device = 0, 0");
+}
+
 TEST(NodeLedger, EveryActCanBeRepeated) {
   auto ledger = two_gpus();
   const auto* first = ledger.acquire(lease(1), gpus(0.5));
