@@ -165,9 +165,8 @@ void NodeTable::report(NodeId id, const proto::ResourceReport& report) {
   node.info.set_workers(report.workers());
   node.info.set_drivers(report.drivers());
   node.pending.assign(report.pending().begin(), report.pending().end());
-  uint64_t applied = report.applied_request();
-  std::erase_if(node.reserved,
-                [&](const auto& entry) { return entry.first <= applied || (applied == 0 && entry.second.answered); });
+  const uint64_t applied = report.applied_request();
+  std::erase_if(node.reserved, [applied](const auto& entry) { return entry.first <= applied; });
   rebuild(id, node);
 }
 
@@ -186,13 +185,6 @@ std::optional<NodeTable::Reserved> NodeTable::reserve(NodeId id, const scheduler
   Reserved out{next_request_++, static_cast<int>(reservation.holdings.size())};
   found->second.reserved.emplace(out.request, std::move(reservation));
   return out;
-}
-
-void NodeTable::answered(NodeId id, uint64_t request) {
-  auto found = nodes_.find(id);
-  if (found == nodes_.end()) return;
-  auto reservation = found->second.reserved.find(request);
-  if (reservation != found->second.reserved.end()) reservation->second.answered = true;
 }
 
 void NodeTable::cancel(NodeId id, uint64_t request) {

@@ -34,7 +34,6 @@ class NodeTable {
   struct Reservation {
     scheduler::Demand demand;
     std::vector<scheduler::Holding> holdings;
-    bool answered = false;
   };
   struct Node {
     proto::NodeInfo info;  // state and last seen are filled in by describe()
@@ -77,8 +76,6 @@ class NodeTable {
   void report(NodeId id, const proto::ResourceReport& report);
   // Up to `count` leases of the demand on this node, taken from what placement sees; nullopt where none fits.
   std::optional<Reserved> reserve(NodeId id, const scheduler::Demand& demand, int count);
-  // The node has answered: its next report reckons with it (for raylets that name no request in their reports).
-  void answered(NodeId id, uint64_t request);
   // The node did not take it.
   void cancel(NodeId id, uint64_t request);
   // An actor weighs on a node beyond what it holds (scheduler::soft_load).

@@ -33,18 +33,10 @@ void Placer::settle(ActorChanges changes, Outcome& out) {
   for (auto id : changes.changed) {
     const auto* actor = state_.actors.find(id);
     if (actor && actor->info.state() == proto::ALIVE) {
-      auto placed = state_.starting.find(id);
-      if (placed != state_.starting.end()) {
-        state_.nodes.answered(placed->second.node, placed->second.reserved.request);
-        state_.starting.erase(placed);
-      }
+      state_.starting.erase(id);
     } else if (!actor || !actor->on_node()) {
       state_.nodes.unweigh(id);
-      auto placed = state_.starting.find(id);
-      if (placed != state_.starting.end()) {
-        state_.nodes.answered(placed->second.node, placed->second.reserved.request);
-        state_.starting.erase(placed);
-      }
+      state_.starting.erase(id);
       if (!actor || actor->dead()) state_.queue.remove_actor(id);
     }
     if (!actor) continue;
@@ -265,7 +257,6 @@ void Placer::grant_reply(NodeId node, uint64_t request, const proto::GrantReply&
     return;
   }
   if (!answer.reply.leases().empty()) answer.reply.clear_failure();
-  state_.nodes.answered(node, request);
   out.answers.push_back(std::move(answer));
 }
 

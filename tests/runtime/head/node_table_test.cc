@@ -147,20 +147,6 @@ TEST_F(NodeTableTest, WhatIsPromisedIsNotFreeUntilTheReportReckonsWithIt) {  // 
   EXPECT_EQ(free_cpus(), 3);
 }
 
-TEST_F(NodeTableTest, AnAnsweredPromiseEndsWithTheNextReportOfARayletThatNamesNone) {  // 3
-  scheduler::Demand one{.resources = {{"cpu", Amount::of(1)}}};
-  auto reserved = nodes.reserve(id, one, 1);
-  proto::ResourceReport report;
-  *report.mutable_total() = rpc::to_proto(base::Resources{{"cpu", Amount::of(4)}});
-  *report.mutable_free() = report.total();
-  nodes.report(id, report);
-  EXPECT_EQ(free_cpus(), 3);
-  nodes.answered(id, reserved->request);
-  *report.mutable_free() = rpc::to_proto(base::Resources{{"cpu", Amount::of(3)}});
-  nodes.report(id, report);
-  EXPECT_EQ(free_cpus(), 3);
-}
-
 TEST_F(NodeTableTest, DevicesOfTheReportAreWhatPlacementSees) {
   proto::ResourceReport report;
   *report.mutable_total() = rpc::to_proto(base::Resources{{"cpu", Amount::of(4)}, {"gpu", Amount::of(2)}});
