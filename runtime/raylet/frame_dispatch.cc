@@ -114,38 +114,27 @@ void hold_refs(Parts& parts, ProcessId from, uint64_t call_id, const proto::Hold
   parts.objects.hold_refs(from, answered_later ? 0 : call_id, refs);
 }
 
-}  // namespace
-
-bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
+void act_on(Parts& parts, ProcessId from, ReceivedFrame& frame) {
   const auto& message = frame.message;
   switch (message.message_case()) {
     case proto::ToRaylet::kOfferPackage:
-      offer_package(parts, from, frame);
-      return true;
+      return offer_package(parts, from, frame);
     case proto::ToRaylet::kPackageChunk:
-      package_chunk(parts, from, frame);
-      return true;
+      return package_chunk(parts, from, frame);
     case proto::ToRaylet::kActorStarted:
-      parts.actors.started(from, message.actor_started());
-      return true;
+      return parts.actors.started(from, message.actor_started());
     case proto::ToRaylet::kConnect:
-      parts.links.connect(from, frame.call_id, message.connect());
-      return true;
+      return parts.links.connect(from, frame.call_id, message.connect());
     case proto::ToRaylet::kRequestLeases:
-      parts.leases.request(from, message.request_leases());
-      return true;
+      return parts.leases.request(from, message.request_leases());
     case proto::ToRaylet::kReturnLease:
-      parts.leases.give_back(from, message.return_lease());
-      return true;
+      return parts.leases.give_back(from, message.return_lease());
     case proto::ToRaylet::kLendCpu:
-      parts.leases.lend_cpu(from, frame.call_id, message.lend_cpu());
-      return true;
+      return parts.leases.lend_cpu(from, frame.call_id, message.lend_cpu());
     case proto::ToRaylet::kForkDone:
-      parts.starter.fork_done(message.fork_done());
-      return true;
+      return parts.starter.fork_done(message.fork_done());
     case proto::ToRaylet::kHoldRefs:
-      hold_refs(parts, from, frame.call_id, message.hold_refs());
-      return true;
+      return hold_refs(parts, from, frame.call_id, message.hold_refs());
     case proto::ToRaylet::kCreateActor:
     case proto::ToRaylet::kWatchActor:
     case proto::ToRaylet::kUnwatchActor:
@@ -153,8 +142,7 @@ bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
     case proto::ToRaylet::kKillActor:
     case proto::ToRaylet::kKeyValue:
     case proto::ToRaylet::kListNodes:
-      parts.requests.ask(from, frame.call_id, message);
-      return true;
+      return parts.requests.ask(from, frame.call_id, message);
     case proto::ToRaylet::kPublishObject:
     case proto::ToRaylet::kResolveObject:
     case proto::ToRaylet::kCancelResolve:
@@ -162,19 +150,20 @@ bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
     case proto::ToRaylet::kSealObject:
     case proto::ToRaylet::kReleaseObject:
     case proto::ToRaylet::kReadObject:
-      objects_frame(parts.objects, from, frame);
-      return true;
+      return objects_frame(parts.objects, from, frame);
     case proto::ToRaylet::kCallsTold:
-      parts.calls.told(from, message.calls_told());
-      return true;
-    case proto::ToRaylet::kGoodbye:
-      return false;
-    case proto::ToRaylet::kHello:
-    case proto::ToRaylet::MESSAGE_NOT_SET:
-      break;
+      return parts.calls.told(from, message.calls_told());
+    default:
+      base::log().warn("process {}: a message of a kind that is not expected ({})", from.hex(),
+                       static_cast<int>(message.message_case()));
   }
-  base::log().warn("process {}: a message of a kind that is not expected ({})", from.hex(),
-                   static_cast<int>(message.message_case()));
+}
+
+}  // namespace
+
+bool dispatch_frame(Parts& parts, ProcessId from, ReceivedFrame frame) {
+  if (frame.message.has_goodbye()) return false;
+  act_on(parts, from, frame);
   return true;
 }
 
