@@ -33,7 +33,7 @@ class ActorCall : public std::enable_shared_from_this<ActorCall> {
   bool cancelled() const { return call_.open->cancelled(); }
   bool cancels_children() const { return call_.open->cancels_children(); }
   py::tuple arguments();  // (args, kwargs)
-  std::shared_ptr<ItemWriter> open_stream(uint32_t window) { return answer_with_stream(call_, window); }
+  std::shared_ptr<ItemWriter> open_stream() { return answer_with_stream(call_); }
   void answer(py::handle result);
   // `what` raised `error`.
   void fail(const std::string& what, py::handle error);

@@ -36,9 +36,6 @@ class Running {
   Running& operator=(const Running&) = delete;
 };
 
-// Until the reader has taken some; a generator that asks for less has its own.
-constexpr uint32_t kItemWindow = 1024;
-
 py::object& worker_module() {
   static auto* const module = new py::object(py::module_::import("rayo._worker"));  // as long as the process
   return *module;
@@ -63,7 +60,7 @@ void guarded(const std::string& what, Code&& code) {
 // Makes the items of `code()` one by one; what it raises is the last of them.
 template <class Code>
 void make_items(Invocation& call, const std::string& what, Code&& code) {
-  const std::shared_ptr<ItemWriter> out = answer_with_stream(call, kItemWindow);
+  const std::shared_ptr<ItemWriter> out = answer_with_stream(call);
   try {
     worker_module().attr("make_items")(code(), out);
   } catch (py::error_already_set& error) {

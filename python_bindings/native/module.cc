@@ -19,6 +19,7 @@
 #include "python_bindings/native/streams.h"
 #include "python_bindings/native/value.h"
 #include "python_bindings/native/worker.h"
+#include "runtime/base/version.h"
 
 namespace rayo::python {
 namespace {
@@ -190,6 +191,8 @@ void define_session(py::module_& module) {
   module.def("is_worker", &is_worker);
   module.def("nodes", &node_list);
   module.def("context", &context_record);
+  module.def("head_address", &head_address);
+  module.attr("VERSION") = base::kVersion;
   module.def("store", &store);
   module.def("load", &load);
 }

@@ -7,6 +7,8 @@
 
 #include <rayo/runtime.h>
 
+#include "runtime/base/session.h"
+
 namespace rayo::python {
 namespace {
 
@@ -162,6 +164,13 @@ py::dict context_record() {
   record["actor_name"] = here.actor_name;
   record["task_id"] = here.call ? py::object(py::str(here.call.hex())) : py::none();
   return record;
+}
+
+py::object head_address() {
+  const std::string here = context().cluster.hex();
+  for (const base::Session& session : base::sessions_of_home())
+    if (session.cluster == here) return py::str(session.address);
+  return py::none();
 }
 
 }  // namespace rayo::python

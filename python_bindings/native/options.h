@@ -15,5 +15,7 @@ ActorOptions actor_options(const py::dict& options);
 
 py::list node_list();
 py::dict context_record();
+// Of this program's cluster, as this home knows it; None where it does not.
+py::object head_address();
 
 }  // namespace rayo::python

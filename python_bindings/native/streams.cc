@@ -15,6 +15,8 @@ using internal::StreamReading;
 using internal::StreamWriting;
 
 constexpr size_t kLargeItem = 100u << 10;
+// How far a generator may be ahead of its reader.
+constexpr uint32_t kWindow = 1024;
 constexpr int64_t kWindowBytes = 64 << 20;
 
 Ref put_encoded(const Encoder& encoded) {
@@ -78,9 +80,9 @@ void ItemWriter::close() {
   end_->end(nullptr);
 }
 
-std::shared_ptr<ItemWriter> answer_with_stream(internal::Invocation& call, uint32_t window) {
+std::shared_ptr<ItemWriter> answer_with_stream(internal::Invocation& call) {
   py::gil_scoped_release release;
-  internal::MadeStream made = internal::make_stream({.window = window, .window_bytes = kWindowBytes});
+  internal::MadeStream made = internal::make_stream({.window = kWindow, .window_bytes = kWindowBytes});
   Encoder answer;
   internal::encode_stream(answer, made.reading.get());
   internal::finish_result(call, answer);

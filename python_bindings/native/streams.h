@@ -33,7 +33,7 @@ class ItemWriter {
 };
 
 // Sends the answer of a call that makes items, while it goes on: a stream.
-std::shared_ptr<ItemWriter> answer_with_stream(internal::Invocation& call, uint32_t window);
+std::shared_ptr<ItemWriter> answer_with_stream(internal::Invocation& call);
 
 class ItemReader {
  public:

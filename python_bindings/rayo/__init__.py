@@ -30,7 +30,7 @@ from rayo import _interpreter
 
 _interpreter.check()
 
-from rayo import exceptions
+from rayo import _native, exceptions
 from rayo._actor import ActorClass, ActorHandle, get_actor, kill, method
 from rayo._cluster import (
     available_resources,
@@ -47,7 +47,7 @@ from rayo._objects import ObjectRef, ObjectRefGenerator, cancel, get, put, wait
 from rayo._remote import RemoteFunction, remote
 from rayo._timeline import timeline
 
-__version__ = "0.1.0"
+__version__ = _native.VERSION
 
 __all__ = [
     "ActorClass",

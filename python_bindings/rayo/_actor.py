@@ -8,6 +8,7 @@ import types
 from rayo import _concurrency, _native, _serialization
 from rayo._objects import ObjectRefGenerator, _require_session
 from rayo._remote import (
+    WITHOUT_EFFECT,
     Exported,
     check_counts,
     checked_returns,
@@ -21,7 +22,7 @@ from rayo._remote import (
 )
 from rayo._signature import Signature
 
-# Options of an actor: Ray's name -> ours; None: accepted and without effect here.
+# Options of an actor: Ray's name -> the native part's; None: read in this file.
 _ACTOR_OPTIONS = {
     "num_cpus": "num_cpus",
     "num_gpus": "num_gpus",
@@ -37,21 +38,21 @@ _ACTOR_OPTIONS = {
     "max_pending_calls": "max_pending_calls",
     "max_concurrency": None,
     "concurrency_groups": None,
-    "allow_out_of_order_execution": None,
-    "enable_task_events": None,
     "scheduling_strategy": None,
     "runtime_env": None,
+    "allow_out_of_order_execution": None,  # without effect: calls of one process start in their order
+    "enable_task_events": None,  # without effect, as of tasks
 }
 
+# Of a method: read in this file.
 
 _METHOD_OPTIONS = {
     "num_returns": None,
     "concurrency_group": None,
-    "name": None,
     "max_task_retries": None,
     "retry_exceptions": None,
-    "enable_task_events": None,
-    "_generator_backpressure_num_objects": None,
+    "name": None,  # without effect: a method is told by its own name
+    **WITHOUT_EFFECT,
 }
 
 

@@ -1,20 +1,16 @@
 """Joining a cluster, leaving it, and looking around in it."""
 
 import atexit
-import glob
 import json
 import os
 import sys
 import threading
 
 from rayo import _native, _objects, exceptions
-
-# Pickled code is for one minor version.
-_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+from rayo._environment import in_environment, worker_variables
 
 _given = None  # the address that init() was called with
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
 
 class ClientContext:
     """What init() answers: `address_info`, and a context manager that shuts down at its end."""
@@ -76,17 +72,14 @@ def init(
         ray.init(num_cpus=4, labels={"zone": "a"}, namespace="shop")
     """
     global _given
-    for name in kwargs:
-        if not name.startswith("_"):
-            raise TypeError(f"init has no argument {name!r}")
-    if local_mode:
-        raise ValueError("local_mode is not there: a cluster of this program's own starts in half a second")
+    _refuse(address, local_mode, kwargs)
     if _native.is_initialized():
         if ignore_reinit_error:
             return ClientContext(_address_info())
         raise RuntimeError("rayo.init was called twice: call rayo.shutdown() first, or pass ignore_reinit_error=True")
     environment, packed = _environment(runtime_env or {})
     options = {
+        "address": address,
         "namespace": namespace,
         "log_to_driver": log_to_driver,
         "num_cpus": num_cpus,
@@ -95,33 +88,30 @@ def init(
         "labels": labels,
         "object_store_memory": object_store_memory,
     }
-    if address is not None and address.startswith("ray://"):
-        raise ValueError(f"init: {address!r} is for Ray Client, which is not there: give HOST:PORT, also from another machine")
-    options["address"] = address
     _given = None if address in (None, "auto", "local") else address
-    before = dict(os.environ)
-    os.environ.update(environment)
-    # Workers find rayo where this process found it; their own path is the driver's.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.path.dirname(_HERE), before.get("PYTHONPATH", "")]))
-    os.environ["RAYO_PYTHON_PATH"] = json.dumps([os.path.abspath(entry or os.getcwd()) for entry in sys.path])
-    os.environ["RAYO_PYTHON_VERSION"] = _VERSION
-    os.environ["RAYO_PYTHON_PACKAGES"] = json.dumps([entry[:2] for entry in packed])
-    if "RAYO_BIN" not in before and os.path.exists(os.path.join(_HERE, "bin", "rayo")):
-        os.environ["RAYO_BIN"] = os.path.join(_HERE, "bin")
+    on_main = threading.current_thread() is threading.main_thread()
     try:
-        on_main = threading.current_thread() is threading.main_thread()
-        _native.init([sys.executable, "-m", "rayo._worker"], options, on_main)
+        # Workers get a copy of the environment that this process has when it joins.
+        with in_environment({**environment, **worker_variables(packed)}):
+            _native.init([sys.executable, "-m", "rayo._worker"], options, on_main)
     except exceptions.RaySystemError as error:
         raise exceptions.ClusterConnectionError.of(error) from None
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
     _objects._begun()
     if packed:
         from rayo import _packages
 
         _packages.publish(packed)
     return ClientContext(_address_info())
+
+
+def _refuse(address, local_mode, others):
+    for name in others:
+        if not name.startswith("_"):
+            raise TypeError(f"init has no argument {name!r}")
+    if local_mode:
+        raise ValueError("local_mode is not there: a cluster of this program's own starts in half a second")
+    if address is not None and address.startswith("ray://"):
+        raise ValueError(f"init: {address!r} is for Ray Client, which is not there: give HOST:PORT, also from another machine")
 
 
 def _environment(runtime_env):
@@ -162,19 +152,7 @@ def _address_info():
 
 def head_address():
     """Of this program's cluster, as `rayo --address` takes it; None where only the environment knows."""
-    if _given is not None:
-        return _given
-    cluster = _native.context()["cluster_id"]
-    home = os.environ.get("RAYO_HOME") or os.path.expanduser("~/.rayo")
-    for file in glob.glob(os.path.join(home, "sessions", "*.json")):
-        try:
-            with open(file) as text:
-                session = json.load(text)
-        except (OSError, ValueError):  # it ends just now
-            continue
-        if session.get("cluster") == cluster:
-            return session["address"]
-    return None
+    return _native.head_address() if _given is None else _given
 
 
 def nodes():

@@ -111,7 +111,7 @@ def _make_items(actor, call, what, args, kwargs):
     from rayo import _worker
 
     try:
-        writer = call.open_stream(_worker.ITEM_WINDOW)
+        writer = call.open_stream()
         try:
             _worker.make_items(_worker.run_method(actor, call.name, args, kwargs), writer)
         except BaseException as error:
@@ -178,7 +178,7 @@ class _Loop:
             async with self._groups.get(group or self._methods.get(name), self._rest):
                 args, kwargs = call.arguments()
                 if call.makes_items:
-                    writer = call.open_stream(_worker.ITEM_WINDOW)
+                    writer = call.open_stream()
                 result = _worker.call_method(self._actor, name, args, kwargs)
                 if writer is not None:
                     await self._write_items(result, writer)

@@ -272,8 +272,11 @@ def wait(ray_waitables, *, num_returns=1, timeout=None, fetch_local=True):
     return ready, pending
 
 
+_POLL_S = 0.002  # nothing tells of refs and generators together
+
+
 def _wait_for_some(waitables, num_returns, timeout):
-    """wait() with generators among what is waited for: nothing tells of all of them together, so they are asked."""
+    """wait() with generators among what is waited for: they are asked."""
     import time
 
     end = None if timeout is None else time.monotonic() + timeout
@@ -283,7 +286,7 @@ def _wait_for_some(waitables, num_returns, timeout):
         flags = [ref in there if isinstance(ref, ObjectRef) else ref.next_ready() for ref in waitables]
         if sum(flags) >= num_returns or (end is not None and time.monotonic() >= end):
             return flags
-        time.sleep(0.002)
+        time.sleep(_POLL_S)
 
 
 def cancel(ray_waitable, *, force=False, recursive=True):

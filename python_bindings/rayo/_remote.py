@@ -1,16 +1,19 @@
 """The remote decorator and tasks."""
 
-import contextlib
 import functools
 import hashlib
 import inspect
 import numbers
 
 from rayo import _native
+from rayo._environment import in_environment
 from rayo._objects import ObjectRefGenerator, _require_session
 from rayo._signature import Signature
 
-# Options of a task: Ray's name -> ours; None: accepted and without effect here.
+# Accepted, and without effect here: calls are noted in any case, and a generator's window is the same for all.
+WITHOUT_EFFECT = dict.fromkeys(("enable_task_events", "_generator_backpressure_num_objects"))
+
+# Options of a task: Ray's name -> the native part's; None: read in this file.
 _TASK_OPTIONS = {
     "num_cpus": "num_cpus",
     "num_gpus": "num_gpus",
@@ -23,8 +26,7 @@ _TASK_OPTIONS = {
     "retry_exceptions": None,
     "runtime_env": None,
     "name": None,
-    "enable_task_events": None,
-    "_generator_backpressure_num_objects": None,
+    **WITHOUT_EFFECT,
 }
 
 
@@ -157,22 +159,6 @@ def own_environment(runtime_env, what):
     return {name: str(value) for name, value in runtime_env["env_vars"].items()}
 
 
-@contextlib.contextmanager
-def _in_environment(variables):
-    import os
-
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 class _WithVariables:
     """A function that runs with variables of its own, to its last item where it makes some."""
 
@@ -182,7 +168,7 @@ class _WithVariables:
         self._variables = variables
 
     def __call__(self, *args, **kwargs):
-        with _in_environment(self._variables):
+        with in_environment(self._variables):
             result = self._function(*args, **kwargs)
         if inspect.isgenerator(result):
             return self._items(result)
@@ -191,16 +177,16 @@ class _WithVariables:
         return self._finish(result) if inspect.iscoroutine(result) else result
 
     def _items(self, items):
-        with _in_environment(self._variables):
+        with in_environment(self._variables):
             yield from items
 
     async def _async_items(self, items):
-        with _in_environment(self._variables):
+        with in_environment(self._variables):
             async for item in items:
                 yield item
 
     async def _finish(self, coroutine):
-        with _in_environment(self._variables):
+        with in_environment(self._variables):
             return await coroutine
 
 
@@ -260,9 +246,10 @@ def strategy_options(strategy):
     if strategy == "SPREAD":
         return {"spread": True}
     if hasattr(strategy, "hard"):
-        from rayo.util.scheduling_strategies import NotIn
+        from rayo.util.scheduling_strategies import DoesNotExist, NotIn
 
-        return {"labels": {key: (list(rule.values), isinstance(rule, NotIn)) for key, rule in strategy.hard.items()}}
+        negated = (NotIn, DoesNotExist)
+        return {"labels": {key: (list(rule.values), isinstance(rule, negated)) for key, rule in strategy.hard.items()}}
     if hasattr(strategy, "node_id"):
         return {"node": strategy.node_id, "node_soft": bool(getattr(strategy, "soft", False))}
     raise TypeError(

@@ -10,9 +10,6 @@ import sys
 
 from rayo import _native, _remote, _serialization
 
-# Items of a generator that are made ahead of its reader.
-ITEM_WINDOW = 1024
-
 _loaded = {}
 
 # The call that runs here: (its ActorCall, or None on the main thread; weak refs of what it has called; its name, its function's).

@@ -420,7 +420,13 @@ def test_code_knows_where_it_runs(ray):
 
 
 def test_placement_by_node_and_label(ray):
-    from rayo.util.scheduling_strategies import In, NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy
+    from rayo.util.scheduling_strategies import (
+        DoesNotExist,
+        Exists,
+        In,
+        NodeAffinitySchedulingStrategy,
+        NodeLabelSchedulingStrategy,
+    )
 
     @ray.remote
     def here():
@@ -443,9 +449,12 @@ def test_placement_by_node_and_label(ray):
     assert time.monotonic() - begin < 5, "nobody waits for it"
     unknown.soft = True
     assert ray.get(here.options(scheduling_strategy=unknown).remote(), timeout=20) == node
-    nowhere = here.options(scheduling_strategy=NodeLabelSchedulingStrategy({"zone": In("moon")})).remote()
-    assert ray.wait([nowhere], timeout=0.3)[0] == []
-    ray.cancel(nowhere)
+    anywhere = here.options(scheduling_strategy=NodeLabelSchedulingStrategy({"zone": DoesNotExist()})).remote()
+    assert ray.get(anywhere) == node
+    for rule in (In("moon"), Exists()):
+        nowhere = here.options(scheduling_strategy=NodeLabelSchedulingStrategy({"zone": rule})).remote()
+        assert ray.wait([nowhere], timeout=0.3)[0] == []
+        ray.cancel(nowhere)
 
 
 # ---- processes ----

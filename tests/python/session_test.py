@@ -176,7 +176,6 @@ def test_a_module_beside_the_script_arrives(script, tmp_path):
 
 def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
     code, out, err = script("""
-        import time
         import rayo as ray
 
         @ray.remote
@@ -186,7 +185,6 @@ def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
 
         talker = Talker.remote()
         ray.get(talker.talk.remote())
-        time.sleep(1)
     """)
     assert code == 0, err
     assert "(Talker pid=" in out + err and "good morning" in out + err
@@ -194,7 +192,6 @@ def test_what_workers_print_appears_at_the_driver_with_its_prefix(script):
 
 def test_what_many_workers_say_alike_is_told_once_and_a_progress_bar_is_its_last_state(script):
     code, out, err = script("""
-        import time
         import rayo as ray
 
         @ray.remote(num_cpus=0)
@@ -209,7 +206,6 @@ def test_what_many_workers_say_alike_is_told_once_and_a_progress_bar_is_its_last
         warners = [Warner.remote() for _ in range(5)]
         ray.get([warner.warn.remote() for warner in warners])
         ray.get(warners[0].progress.remote())
-        time.sleep(1)
     """)
     told = [line for line in (out + err).splitlines() if "no accelerator" in line]
     assert code == 0 and len(told) == 2 and told[0].startswith("(Warner pid=") and "4 more said so" in told[1], out + err

@@ -16,21 +16,19 @@ class NotIn:
 
 
 class Exists:
-    """A label is there, whatever its value: refused, as the scheduler knows only values."""
+    """A label is there, whatever its value."""
 
-    def __init__(self):
-        raise NotImplementedError("Exists() is not there: name the values that will do, In('a', 'b')")
+    values = ()
 
 
 class DoesNotExist:
-    """A label is not there: refused, as the scheduler knows only values."""
+    """A label is not there."""
 
-    def __init__(self):
-        raise NotImplementedError("DoesNotExist() is not there: name the values that will not do, NotIn('a', 'b')")
+    values = ()
 
 
 class NodeLabelSchedulingStrategy:
-    """On a node whose labels satisfy all of `hard`: {"zone": In("a", "b"), "disk": NotIn("slow")}."""
+    """On a node whose labels satisfy all of `hard`: {"zone": In("a", "b"), "disk": NotIn("slow"), "ssd": Exists()}."""
 
     def __init__(self, hard, *, soft=None):
         if soft:
