@@ -106,7 +106,15 @@ void hand_over(Invocation& call, const CallQueues& queues, bool items) {
   queue.push(std::move(handed), false);
 }
 
-void run_method(Invocation& call, bool items) {
+enum class MethodForm {
+  kPython,
+  kItems,
+  kNamed,  // for a caller of another language
+};
+
+void run_method(Invocation& call, MethodForm form) {
+  const bool items = form == MethodForm::kItems, named = form == MethodForm::kNamed;
+  call.portable = named;
   HostedActor& actor = *static_cast<HostedActor*>(call.self);
   if (call.open) call.open->call_it(noted_name(name_in(call)));
   if (!actor.queues.empty()) return hand_over(call, actor.queues, items);
@@ -114,30 +122,13 @@ void run_method(Invocation& call, bool items) {
   const Running running(call);
   std::string what = "a method";
   guarded(what, [&] {
-    CallContents contents = read_arguments(call);
+    CallContents contents = named ? read_named(call) : read_arguments(call);
     py::object& self = actor.object;
     what = worker_module().attr("name_of")(py::type::of(self)).cast<std::string>() + "." + contents.name;
     const auto run = [&] {
       return worker_module().attr("run_method")(self, contents.name, contents.args, contents.kwargs);
     };
     items ? make_items(call, what, run) : write_answer(call, run(), what);
-  });
-}
-
-// For a caller of another language.
-void run_named_method(Invocation& call) {
-  call.portable = true;
-  HostedActor& actor = *static_cast<HostedActor*>(call.self);
-  if (call.open) call.open->call_it(noted_name(name_in(call)));
-  if (!actor.queues.empty()) return hand_over(call, actor.queues, false);
-  py::gil_scoped_acquire gil;
-  const Running running(call);
-  std::string what = "a method";
-  guarded(what, [&] {
-    CallContents contents = read_named(call);
-    what = worker_module().attr("name_of")(py::type::of(actor.object)).cast<std::string>() + "." + contents.name;
-    py::object result = worker_module().attr("run_method")(actor.object, contents.name, contents.args, contents.kwargs);
-    write_answer(call, result, what);
   });
 }
 
@@ -165,15 +156,15 @@ RegisteredFunction g_constructor{{.kind = FunctionKind::kConstructor,
 RegisteredFunction g_method{{.kind = FunctionKind::kMethod,
                              .mangled = "rayo.python.method",
                              .name = "a Python method",
-                             .invoke = [](Invocation& call) { run_method(call, false); }}};
+                             .invoke = [](Invocation& call) { run_method(call, MethodForm::kPython); }}};
 RegisteredFunction g_items_method{{.kind = FunctionKind::kMethod,
                                    .mangled = "rayo.python.items_method",
                                    .name = "a Python generator",
-                                   .invoke = [](Invocation& call) { run_method(call, true); }}};
+                                   .invoke = [](Invocation& call) { run_method(call, MethodForm::kItems); }}};
 RegisteredFunction g_named_method{{.kind = FunctionKind::kMethod,
                                    .mangled = "rayo.named.method",
                                    .name = "a Python method",
-                                   .invoke = run_named_method}};
+                                   .invoke = [](Invocation& call) { run_method(call, MethodForm::kNamed); }}};
 
 bool is_ref(py::handle value) { return py::isinstance<Ref>(value); }
 

@@ -1,5 +1,6 @@
 """The remote decorator and tasks."""
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -202,24 +203,22 @@ class Again:
     def __call__(self, *args, **kwargs):
         if inspect.iscoroutinefunction(self._function):
             return self._call_coroutine(args, kwargs)
-        left = self._times
-        while True:
-            try:
+        for attempt in self._attempts():
+            with attempt:
                 return self._function(*args, **kwargs)
-            except self._types:
-                if left == 0:
-                    raise
-                left -= 1
 
     async def _call_coroutine(self, args, kwargs):
-        left = self._times
-        while True:
-            try:
+        for attempt in self._attempts():
+            with attempt:
                 return await self._function(*args, **kwargs)
-            except self._types:
-                if left == 0:
-                    raise
-                left -= 1
+
+    def _attempts(self):
+        """Contexts to run it in: each but the last swallows the errors after which it runs again."""
+        left = self._times
+        while left != 0:
+            yield contextlib.suppress(self._types)
+            left -= 1
+        yield contextlib.nullcontext()
 
 
 def types_to_retry(retry_exceptions):

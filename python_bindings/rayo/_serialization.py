@@ -23,12 +23,20 @@ _local = threading.local()
 
 
 class _Noted:
-    """What the value that this thread is pickling refers to."""
+    """What the value that this thread is pickling refers to, while this is entered."""
 
     def __init__(self):
         self.refs = []
         self.actors = []  # ids
         self.handles = []  # of the same actors
+
+    def __enter__(self):
+        self._outer = getattr(_local, "notes", None)
+        _local.notes = self
+        return self
+
+    def __exit__(self, *_):
+        _local.notes = self._outer
 
 
 def noted(what):
@@ -95,31 +103,25 @@ def dumps(value):
         buffers.append(raw)
         return False
 
-    outer = getattr(_local, "notes", None)
-    notes = _local.notes = _Noted()
-    try:
-        file = io.BytesIO()
-        pickler = _Pickler if _own else cloudpickle.Pickler
-        pickler(file, protocol=5, buffer_callback=take).dump(value)
-    except Exception as error:
-        _explain(value, error)
-        raise
-    finally:
-        _local.notes = outer
+    file = io.BytesIO()
+    pickler = _Pickler if _own else cloudpickle.Pickler
+    with _Noted() as notes:
+        try:
+            pickler(file, protocol=5, buffer_callback=take).dump(value)
+        except Exception as error:
+            _explain(value, error)
+            raise
     return file.getbuffer(), buffers, notes.refs, notes.actors
 
 
 def dumps_code(value):
     """(pickle, [refs and handles that it names]) of a function or class, which may close over them or use them as globals."""
-    outer = getattr(_local, "notes", None)
-    notes = _local.notes = _Noted()
-    try:
-        return cloudpickle.dumps(value), [*notes.refs, *notes.handles]
-    except Exception as error:
-        _explain(value, error)
-        raise
-    finally:
-        _local.notes = outer
+    with _Noted() as notes:
+        try:
+            return cloudpickle.dumps(value), [*notes.refs, *notes.handles]
+        except Exception as error:
+            _explain(value, error)
+            raise
 
 
 def loads(data, buffers):
@@ -149,9 +151,7 @@ def pack(args, kwargs):
 
 def _explain(value, error):
     """Adds to `error` which part of the value cannot be pickled: cloudpickle names the type alone."""
-    outer = getattr(_local, "notes", None)
     path = _find_unpicklable(value, type(value).__name__, 4, set())
-    _local.notes = outer
     if path:
         error.add_note(f"It cannot be pickled because of {path}.")
 
@@ -164,15 +164,12 @@ def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
     import sys
 
     name = name or getattr(base_obj, "__qualname__", type(base_obj).__name__)
-    outer = getattr(_local, "notes", None)
-    _local.notes = _Noted()
     try:
-        cloudpickle.dumps(base_obj)
+        with _Noted():
+            cloudpickle.dumps(base_obj)
         culprit = None
     except Exception:
         culprit = _find_unpicklable(base_obj, name, depth + 1, set()) or f"{name}, a {type(base_obj).__name__}"
-    finally:
-        _local.notes = outer
     told = f"{name} can travel" if culprit is None else f"{name} cannot travel because of {culprit}"
     print(told, file=print_file or sys.stdout)
     return culprit is None, set() if culprit is None else {culprit}
@@ -204,8 +201,8 @@ def _find_unpicklable(value, path, depth, seen):
     seen.add(id(value))
     for suffix, part in _parts(value):
         try:
-            _local.notes = _Noted()
-            cloudpickle.dumps(part)
+            with _Noted():
+                cloudpickle.dumps(part)
         except Exception:
             return _find_unpicklable(part, path + suffix, depth - 1, seen) or f"{path}{suffix}, a {type(part).__name__}"
     return None
