@@ -49,7 +49,7 @@ class BodyWriter {
 
 struct BodyView {
   std::vector<ObjectId> refs;
-  uint32_t arguments = 0;  // of `refs`; in a reply: how many of them the callee still holds
+  uint32_t arguments = 0;  // of `refs`: so many are arguments, the rest is inside values
   std::vector<ActorId> actors;
   std::vector<InlineValue> values;
   ByteView rest;

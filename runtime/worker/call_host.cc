@@ -14,6 +14,8 @@
 
 namespace rayo::worker {
 
+using Confirm = References::Confirm;
+
 namespace {
 // A function whose last run took longer has the service thread stand in during the next.
 constexpr base::Duration kLong = std::chrono::microseconds(20);
@@ -34,6 +36,14 @@ rpc::FrameHeader reply_header(const IncomingCall& call) {
   header.call_id = call.header.call_id;
   header.ran_us = call.ran_us;
   return header;
+}
+
+ErrorRecord too_large(size_t bytes, size_t refs) {
+  return error_record(
+      ErrorKind::kOutOfMemory,
+      base::cat("the result has ", bytes, " bytes", refs == 0 ? "" : base::cat(" and ", refs, " refs in it"),
+                "; a reply holds ", kMaxResult, " with the ids of refs"),
+      "return a ref of it (rayo::put), or parts of it by themselves");
 }
 }  // namespace
 
@@ -104,9 +114,12 @@ void CallHost::on_call(PeerId peer, const rpc::FrameHeader& header, ByteView bod
 
 void CallHost::on_refs_taken(PeerId peer, uint64_t call_id) {
   auto given = given_.extract({peer, call_id});
-  if (!given) return;
-  for (const internal::ObjectHandle& ref : given.mapped().refs) wires_.table.release(slot_of(ref));
-  if (given.mapped().actors) wires_.references.release_actors(*given.mapped().actors);
+  if (given) let_go_of(given.mapped().refs, *given.mapped().actors);
+}
+
+void CallHost::let_go_of(const std::vector<internal::ObjectHandle>& refs, const std::vector<ActorId>& actors) {
+  for (const internal::ObjectHandle& ref : refs) wires_.table.release(slot_of(ref));
+  wires_.references.release_actors(actors);
 }
 
 void CallHost::on_cancel(PeerId peer, uint64_t call_id, uint64_t how) {
@@ -403,69 +416,44 @@ void CallHost::run(Execution& execution) {
 
 // ---- answering ----
 
-void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error) {
+void CallHost::reply_error(const IncomingCall& call, const ErrorRecord& error, const Told& first, uint16_t flags) {
   rpc::FrameHeader header = reply_header(call);
-  header.flags = rpc::kFlagFailure;
+  header.flags = static_cast<uint16_t>(rpc::kFlagFailure | flags);
   const std::string body = failure_of(error).SerializeAsString();
   const Bytes part = std::as_bytes(std::span(body));
-  wires_.send(call.peer, header, {&part, 1});
+  send_reply(call.peer, header, {&part, 1}, first);
 }
 
 void CallHost::answer_now(Execution& execution) {
   const std::lock_guard hold(wires_.engine.baton());
   execution.answered = true;
   // By then our raylet has told what is kept of the arguments.
-  reply_with_refs(execution, {{}, keeps_unknown_actor(execution.call)}, rpc::kFlagMore);
+  reply_value(execution, keeps_unknown_actor(execution.call) ? Confirm::kActorsToo : Confirm::kObjects, rpc::kFlagMore);
   execution.output.clear();
   wires_.engine.flush();
 }
 
 void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& error) {
-  IncomingCall& call = execution.call;
-  Output& output = execution.output;
-  Kept kept;
-  if (call.refs) {
-    for (const internal::ObjectHandle& ref : call.refs->arguments)
-      if (ref.slot) wires_.table.release(slot_of(ref));
-    for (const ObjectId& id : call.refs->named)
-      if (ObjectSlot* slot = wires_.table.find(id); slot && slot->held()) kept.refs.push_back(id);
-    kept.actors = keeps_unknown_actor(call);
-    call.refs.reset();
-    // The caller keeps what it named until this reply: by then our raylet has told the homes what we keep.
-    if (!error && (!kept.refs.empty() || kept.actors)) return reply_with_refs(execution, kept);
-  }
-  if (execution.answered) return reply_with_refs(execution, {});  // behind the answer, which waits for the raylet
-  if (error) return reply_error(call, *error);
-  if (output.bytes.size() > kInlineValue && output.refs.empty() && output.actors.empty() && reply_by_arena(execution))
-    return;
-  if (output.bytes.size() > kMaxResult)
-    return reply_error(call, error_record(ErrorKind::kOutOfMemory, base::cat("the result has ", output.bytes.size(),
-                                                                             " bytes; a reply holds ", kMaxResult)));
-  if (!output.refs.empty() || !output.actors.empty()) return reply_with_refs(execution, kept);
-  const Bytes part = output.bytes;
-  wires_.send(call.peer, reply_header(call), {&part, 1});
+  const Told told = end_arguments(execution.call);
+  // Behind the answer, which waits for the raylet.
+  if (execution.answered) return reply_value(execution, told.value_or(Confirm::kObjects));
+  if (error) return reply_error(execution.call, *error);
+  reply_value(execution, told);
 }
 
-bool CallHost::reply_by_arena(const Execution& execution) {
-  const IncomingCall& call = execution.call;
-  const Bytes bytes = execution.output.bytes;
-  const proto::ProcessAddress caller = wires_.caller(call.peer);
-  const auto node = id_of<NodeId>(caller.node());
-  if (!wires_.arena.has() || !node) return false;
-  const ObjectId id{base::short_id(node), base::short_id(id_of<ProcessId>(caller.process())), call.header.call_id};
-  if (auto stored = wires_.arena.store(id, {&bytes, 1}); !stored.ok()) {
-    if (bytes.size() <= kMaxResult) return false;
-    ErrorRecord error = record_of(stored.status());
-    error.kind = ErrorKind::kOutOfMemory;
-    reply_error(call, error);
-    return true;
-  }
-  rpc::FrameHeader header = reply_header(call);
-  header.flags = rpc::kFlagInArena;
-  const auto size = static_cast<uint64_t>(bytes.size());
-  const Bytes part = std::as_bytes(std::span(&size, 1));
-  wires_.send(call.peer, header, {&part, 1});
-  return true;
+CallHost::Told CallHost::end_arguments(IncomingCall& call) {
+  if (!call.refs) return std::nullopt;
+  for (const internal::ObjectHandle& ref : call.refs->arguments)
+    if (ref.slot) wires_.table.release(slot_of(ref));
+  const std::vector<ObjectId>& named = call.refs->named;
+  const bool keeps_refs = std::any_of(named.begin(), named.end(), [this](const ObjectId& id) {
+    const ObjectSlot* slot = wires_.table.find(id);
+    return slot && slot->held();
+  });
+  const bool keeps_actors = keeps_unknown_actor(call);
+  call.refs.reset();
+  if (keeps_actors) return Confirm::kActorsToo;
+  return keeps_refs ? Told(Confirm::kObjects) : std::nullopt;
 }
 
 bool CallHost::keeps_unknown_actor(const IncomingCall& call) const {
@@ -477,28 +465,69 @@ bool CallHost::keeps_unknown_actor(const IncomingCall& call) const {
                      [&](const ActorId& actor) { return wires_.references.actor_handles(actor) != 0; });
 }
 
-void CallHost::reply_with_refs(Execution& execution, const Kept& kept, uint16_t flags) {
+void CallHost::reply_value(Execution& execution, const Told& first, uint16_t flags) {
   const IncomingCall& call = execution.call;
   Output& output = execution.output;
   rpc::FrameHeader header = reply_header(call);
-  std::vector<ObjectId> ids = kept.refs;
+  header.flags = flags;
+  std::optional<ErrorRecord> unsealed;
+  if (output.bytes.size() > kInlineValue && output.bare() && !execution.answered) {
+    unsealed = seal(execution);
+    if (!unsealed) {
+      header.flags = rpc::kFlagInArena;
+      const auto size = static_cast<uint64_t>(output.bytes.size());
+      const Bytes part = std::as_bytes(std::span(&size, 1));
+      return send_reply(call.peer, header, {&part, 1}, first);
+    }
+  }
+  if (output.size() > kMaxResult) {
+    reply_error(call, unsealed ? *unsealed : too_large(output.bytes.size(), output.refs.size()), first, flags);
+    return let_go_of(output.refs, output.actors);
+  }
+  if (!output.bare()) return reply_with_refs(execution, header, first);
+  const Bytes part = output.bytes;
+  send_reply(call.peer, header, {&part, 1}, first);
+}
+
+std::optional<ErrorRecord> CallHost::seal(const Execution& execution) {
+  const Bytes bytes = execution.output.bytes;
+  const proto::ProcessAddress caller = wires_.caller(execution.call.peer);
+  const auto node = id_of<NodeId>(caller.node());
+  if (!wires_.arena.has() || !node) return too_large(bytes.size(), 0);
+  const ObjectId id{base::short_id(node), base::short_id(id_of<ProcessId>(caller.process())),
+                    execution.call.header.call_id};
+  auto stored = wires_.arena.store(id, {&bytes, 1});
+  if (stored.ok()) return std::nullopt;
+  ErrorRecord error = record_of(stored.status());
+  error.kind = ErrorKind::kOutOfMemory;
+  return error;
+}
+
+void CallHost::reply_with_refs(Execution& execution, rpc::FrameHeader header, const Told& first) {
+  Output& output = execution.output;
+  std::vector<ObjectId> ids;
   for (const internal::ObjectHandle& ref : output.refs) {
     wires_.references.share(slot_of(ref));
     ids.push_back(ref.id);
   }
   BodyWriter sections;
-  sections.refs(ids, static_cast<uint32_t>(kept.refs.size()));
+  sections.refs(ids, 0);
   sections.actors(output.actors);
-  header.flags = static_cast<uint16_t>(sections.flags() | flags);
-  std::vector<std::byte> body(sections.bytes().begin(), sections.bytes().end());
-  body.insert(body.end(), output.bytes.begin(), output.bytes.end());
-  if (!output.refs.empty() || !output.actors.empty()) {
-    Inner& given = given_[{call.peer, call.header.call_id}];
-    given.refs = std::exchange(output.refs, {});
-    given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output.actors, {}));
-  }
-  const auto what = kept.actors ? References::Confirm::kActorsToo : References::Confirm::kObjects;
-  wires_.references.flush_and_confirm(what, [this, peer = call.peer, header, body = std::move(body)] {
+  header.flags |= sections.flags();
+  const PeerId peer = execution.call.peer;
+  Inner& given = given_[{peer, header.call_id}];
+  given.refs = std::exchange(output.refs, {});
+  given.actors = std::make_unique<std::vector<ActorId>>(std::exchange(output.actors, {}));
+  const Bytes parts[] = {sections.bytes(), output.bytes};
+  send_reply(peer, header, parts, first.value_or(Confirm::kObjects));
+}
+
+void CallHost::send_reply(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts,
+                          const Told& first) {
+  if (!first) return wires_.send(peer, header, parts);
+  std::vector<std::byte> body;
+  for (const Bytes& part : parts) body.insert(body.end(), part.begin(), part.end());
+  wires_.references.flush_and_confirm(*first, [this, peer, header, body = std::move(body)] {
     const Bytes part = body;
     wires_.send(peer, header, {&part, 1});
     wires_.engine.flush();

@@ -109,7 +109,6 @@ class CallHost {
   Mailbox& mailbox() { return mailbox_; }
   // Ends the actor's object, in good order.
   void destroy_actor();
-  void reply_error(const IncomingCall& call, const ErrorRecord& error);
 
  private:
   struct Method {
@@ -133,6 +132,9 @@ class CallHost {
     std::vector<internal::ObjectHandle> refs;
     std::vector<ActorId> actors;
     void clear() { bytes.clear(), refs.clear(), actors.clear(); }
+    bool bare() const { return refs.empty() && actors.empty(); }
+    // Of the reply that it travels in: the value, and the ids of what is inside.
+    size_t size() const { return bytes.size() + refs.size() * sizeof(ObjectId) + actors.size() * sizeof(ActorId); }
   };
   // One call from its start to its reply.
   struct Execution final : internal::OpenCall {
@@ -183,15 +185,19 @@ class CallHost {
   void run(Execution& execution);
   std::optional<ErrorRecord> check(const IncomingCall& call, const Method& method) const;
   std::optional<ErrorRecord> invoke(Method& method, internal::Invocation& invocation);
-  void reply(Execution& execution, const std::optional<ErrorRecord>& error);
-  // A large result: seals it in the arena under the caller's id and says so. False: it has to travel in the reply.
-  bool reply_by_arena(const Execution& execution);
+  // What our raylet has to have told before a reply leaves, since the caller keeps until then what it named.
+  using Told = std::optional<References::Confirm>;
+  // Lets go of the call's arguments. What is to be told: something is kept of them here.
+  Told end_arguments(IncomingCall& call);
   bool keeps_unknown_actor(const IncomingCall& call) const;
-  struct Kept {
-    std::vector<ObjectId> refs;
-    bool actors = false;  // of which the head is yet to know that we hold them
-  };
-  void reply_with_refs(Execution& execution, const Kept& kept, uint16_t flags = 0);
+  void reply(Execution& execution, const std::optional<ErrorRecord>& error);
+  void reply_error(const IncomingCall& call, const ErrorRecord& error, const Told& first = {}, uint16_t flags = 0);
+  void reply_value(Execution& execution, const Told& first, uint16_t flags = 0);
+  void reply_with_refs(Execution& execution, rpc::FrameHeader header, const Told& first);
+  // A large result goes into the arena under the caller's id; else why it has to travel in the reply.
+  std::optional<ErrorRecord> seal(const Execution& execution);
+  void send_reply(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts, const Told& first);
+  void let_go_of(const std::vector<internal::ObjectHandle>& refs, const std::vector<ActorId>& actors);
 
   const Wires wires_;
   // Node and process (short ids) of those who called, asked for once; the last one apart.

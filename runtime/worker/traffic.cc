@@ -200,12 +200,11 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
     return;
   }
   if (!slot && !(header.flags & rpc::kFlagMore)) tasks_.on_late_reply(peer, header.call_id, header.ran_us);
-  const bool given = view->refs.size() > view->arguments || !view->actors.empty();
   if (slot) {
     Inner inner;
-    for (size_t i = view->arguments; i < view->refs.size(); ++i) {
-      const bool known = table_.find(view->refs[i]) != nullptr;
-      ObjectSlot& ref = table_.adopt(view->refs[i]);
+    for (const ObjectId& id : view->refs) {
+      const bool known = table_.find(id) != nullptr;
+      ObjectSlot& ref = table_.adopt(id);
       if (!known) references_.hold(ref);
       inner.refs.push_back(ref.handle());
     }
@@ -213,7 +212,7 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
     retain_actors(view->actors);
     table_.fulfil(*slot, view->rest, std::move(inner));
   }
-  if (!given) return;
+  if (view->refs.empty() && view->actors.empty()) return;
   ++confirming_[peer];
   const auto what = view->actors.empty() ? Confirm::kObjects : Confirm::kActorsToo;
   references_.flush_and_confirm(what, [this, peer, call_id = header.call_id] {

@@ -1,5 +1,6 @@
 // If this fails, an actor that was to outlive its handles is gone, or one that nobody could ever find lives on.
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include <rayo/rayo.h>
 
@@ -9,7 +10,12 @@ namespace {
 
 struct Keeper {
   int64_t count = 0;
+  std::vector<rayo::ObjectRef<int64_t>> kept;
   int64_t add() { return ++count; }
+  std::vector<double> keep(std::vector<rayo::ObjectRef<int64_t>> refs, int64_t size) {
+    kept = std::move(refs);
+    return std::vector<double>(static_cast<size_t>(size), 1.0);
+  }
 };
 
 TEST_F(ApiTest, ADetachedActorOutlivesItsHandlesUntilItIsKilled) {
@@ -55,6 +61,16 @@ TEST_F(ApiTest, RestartsAndRetriesAreCounts) {
   EXPECT_THROW(rayo::spawn<Keeper>({.max_restarts = -2}), rayo::Invalid);
   EXPECT_THROW(rayo::spawn<Keeper>({.max_call_retries = -2}), rayo::Invalid);
   EXPECT_EQ(rayo::spawn<Keeper>({.max_restarts = -1, .max_call_retries = -1}).call<&Keeper::add>().get(), 1);
+}
+
+// Else the result goes where no frame carries it, and get() never ends.
+TEST_F(ApiTest, ALargeResultComesFromAnActorThatKeepsARef) {
+  auto keeper = rayo::spawn<Keeper>();
+  const std::vector<rayo::ObjectRef<int64_t>> refs{rayo::put(int64_t{7})};
+  for (const int64_t size : {100, 100'000, 3'000'000}) {  // the last is 24 MB
+    const auto values = keeper.call<&Keeper::keep>(refs, size).get(std::chrono::seconds(20));
+    EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), static_cast<double>(size));
+  }
 }
 
 }  // namespace

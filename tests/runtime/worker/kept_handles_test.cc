@@ -25,6 +25,11 @@ Bytes bytes_of(const Id& id) {
 void keep_handle(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.arguments, 8)); }
 void keep_what_lies_in_the_argument(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.refs[0].bytes)); }
 void keep_ref(Invocation& call) { (void)g_backend->adopt(load<ObjectId>(call.arguments)); }
+// Keeps a ref, and answers with so many bytes.
+void keep_ref_and_answer(Invocation& call) {
+  keep_ref(call);
+  call.result->resize(static_cast<size_t>(load<int64_t>(call.arguments, sizeof(ObjectId))), std::byte{7});
+}
 void look(Invocation& call) { store(call.result, static_cast<int64_t>(call.refs.size())); }
 // Puts the handle into a value and gives that to another actor: nothing of it stays here.
 void give_inside(Invocation& call) {
@@ -48,6 +53,7 @@ Function g_functions[] = {
     {.id = 42, .kind = FunctionKind::kMethod, .name = "keep_ref", .invoke = keep_ref},
     {.id = 43, .kind = FunctionKind::kMethod, .name = "give_inside", .invoke = give_inside},
     {.id = 44, .kind = FunctionKind::kMethod, .name = "look", .invoke = look},
+    {.id = 45, .kind = FunctionKind::kMethod, .name = "keep_ref_and_answer", .invoke = keep_ref_and_answer},
 };
 // Before main: workers are this program too.
 const bool g_registered = [] {
@@ -107,6 +113,21 @@ TEST_F(KeptHandlesTest, AReplyThatKeepsNothingWaitsForNobody) {
   EXPECT_EQ(get(call(counter, kAdd, 5, {actor_})).number, 5);
   EXPECT_EQ(get(g_backend->call(counter, {.function = 44, .refs = {&value, 1}})).number, 1);
   EXPECT_EQ(raylet_.marks_asked, 0);
+}
+
+TEST_F(KeptHandlesTest, AReplyOfAnySizeComesWhereSomethingWasKept) {
+  const ActorId counter = spawn(0);
+  ObjectHandle made = number(1);
+  const auto answer_with = [&](int64_t size) {
+    const Bytes id = bytes_of(made.id), count = bytes_of(size);
+    std::vector<std::byte> arguments(id.begin(), id.end());
+    arguments.insert(arguments.end(), count.begin(), count.end());
+    return get(g_backend->call(counter, {.function = 45, .arguments = arguments, .inner_refs = {&made, 1}}));
+  };
+  EXPECT_EQ(answer_with(15 << 20).size, size_t{15} << 20);
+  const Read larger_than_a_frame = answer_with(17 << 20);  // and there is no arena
+  ASSERT_TRUE(larger_than_a_frame.error);
+  EXPECT_EQ(larger_than_a_frame.error->kind, ErrorKind::kOutOfMemory) << larger_than_a_frame.error->text;
 }
 
 TEST_F(KeptHandlesTest, WhatTheHeadKnowsIsNotAskedForAgain) {
