@@ -225,10 +225,9 @@ void TaskClient::unblock(Shape& shape, OutgoingCall* call) {
 }
 
 void TaskClient::enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call) {
-  if (const ErrorRecord* error = call->failed_argument()) {
-    table_.fail(call->result, *error);
-    return;
-  }
+  const ErrorRecord* error = call->failed_argument();
+  if (!error && gone_) error = &*gone_;
+  if (error) return table_.fail(call->result, *error);
   shape.queue.push_back(std::move(call));
   dispatch(shape);
 }
@@ -396,6 +395,7 @@ void TaskClient::fail_queue(Shape& shape, const ErrorRecord& why) {
 }
 
 void TaskClient::on_failure(const ErrorRecord& why) {
+  gone_ = why;
   for (auto& shape : shapes_) {
     fail_queue(*shape, why);
     while (!shape->workers.empty()) {

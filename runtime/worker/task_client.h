@@ -13,6 +13,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,7 @@ class TaskClient {
   // A worker gives back a task that was sent ahead: it has not begun, and never will there.
   void on_returned(PeerId peer, uint64_t call_id);
   void on_granted(const proto::LeaseGranted& granted);
-  // Nobody grants any more: everything that waits fails.
+  // Nobody grants any more: everything that waits fails, and what is submitted later.
   void on_failure(const ErrorRecord& why);
   // How deep in nested tasks this process is, for fairness.
   void set_depth(int depth) { depth_ = depth; }
@@ -79,7 +80,8 @@ class TaskClient {
   Shape* last_ = nullptr;
   uint64_t next_shape_ = 1;
   int depth_ = 0;
-  bool at_once_ = false;  // of the submit that is under way
+  std::optional<ErrorRecord> gone_;  // why nobody grants any more
+  bool at_once_ = false;             // of the submit that is under way
 };
 
 }  // namespace rayo::worker

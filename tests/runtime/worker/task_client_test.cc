@@ -34,6 +34,15 @@ class TaskClientTest : public testing::Test {
     client_.submit(options, "short", std::make_unique<OutgoingCall>(table_, wire_, result, request));
     return result;
   }
+  ObjectSlot& submit_with(ObjectSlot& argument) {
+    ObjectSlot& result = table_.mint();
+    internal::ObjectHandle handle = argument.handle();
+    internal::CallRequest request;
+    request.function = kShort;
+    request.refs = {&handle, 1};
+    client_.submit({.max_retries = 0}, "short", std::make_unique<OutgoingCall>(table_, wire_, result, request));
+    return result;
+  }
   void reply(ObjectSlot& slot, uint64_t ran_us = 1) {
     CallOwner* owner = slot.owner;
     table_.fulfil(slot, {});
@@ -344,6 +353,26 @@ TEST_F(TaskClientTest, WithoutItsRayletNothingIsRunAgain) {
   ASSERT_TRUE(running.error && waiting.error);
   EXPECT_EQ(running.error->kind, ErrorKind::kUnavailable);
   EXPECT_EQ(client_.backlog(), 0u);
+}
+
+// Else a program that tries again waits for ever.
+TEST_F(TaskClientTest, WithoutItsRayletWhatIsSubmittedLaterFailsToo) {
+  ObjectSlot& first = submit();
+  client_.on_failure(error_record(ErrorKind::kUnavailable, "the raylet is gone"));
+  ObjectSlot& later = submit();
+  ASSERT_TRUE(first.error && later.error);
+  EXPECT_EQ(later.error->kind, ErrorKind::kUnavailable);
+}
+
+TEST_F(TaskClientTest, AndWhatWaitedForItsArguments) {
+  ObjectSlot& argument = table_.mint();
+  argument.call = true;
+  ObjectSlot& result = submit_with(argument);
+  client_.on_failure(error_record(ErrorKind::kUnavailable, "the raylet is gone"));
+  EXPECT_FALSE(result.ready());  // the argument may still come, of an actor on another node
+  table_.fulfil(argument, {});
+  ASSERT_TRUE(result.error);
+  EXPECT_EQ(result.error->kind, ErrorKind::kUnavailable);
 }
 
 TEST_F(TaskClientTest, AWorkerEndsAfterSoManyCalls) {
