@@ -227,9 +227,15 @@ void TaskClient::unblock(Shape& shape, OutgoingCall* call) {
 void TaskClient::enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call) {
   const ErrorRecord* error = call->failed_argument();
   if (!error && gone_) error = &*gone_;
-  if (error) return table_.fail(call->result, *error);
+  if (error) return fail(std::move(call), *error);
   shape.queue.push_back(std::move(call));
   dispatch(shape);
+}
+
+void TaskClient::fail(std::unique_ptr<OutgoingCall> call, const ErrorRecord& why) {
+  failing_.push_back({std::move(call), why});
+  if (failing_.size() > 1) return;
+  for (; !failing_.empty(); failing_.pop_front()) table_.fail(failing_.front().call->result, failing_.front().why);
 }
 
 // Behind others where they are soon done, else to a worker that rests, else where the least is to be done.

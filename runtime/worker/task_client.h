@@ -58,6 +58,8 @@ class TaskClient {
   Shape& shape_of(const TaskOptions& options, const JobId& program);
   void enqueue(Shape& shape, std::unique_ptr<OutgoingCall> call);
   void unblock(Shape& shape, OutgoingCall* call);
+  // Fails one that will not run. What waits for its result does so behind it: a chain of tasks may be long.
+  void fail(std::unique_ptr<OutgoingCall> call, const ErrorRecord& why);
   void dispatch(Shape& shape);
   static Worker* choose(Shape& shape, base::Duration expected);
   bool send(Worker& worker, std::unique_ptr<OutgoingCall>& call, base::Duration expected);
@@ -81,7 +83,12 @@ class TaskClient {
   uint64_t next_shape_ = 1;
   int depth_ = 0;
   std::optional<ErrorRecord> gone_;  // why nobody grants any more
-  bool at_once_ = false;             // of the submit that is under way
+  struct Failing {
+    std::unique_ptr<OutgoingCall> call;
+    ErrorRecord why;
+  };
+  std::deque<Failing> failing_;  // the first one's result is being failed
+  bool at_once_ = false;         // of the submit that is under way
 };
 
 }  // namespace rayo::worker

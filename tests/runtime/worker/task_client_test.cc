@@ -375,6 +375,16 @@ TEST_F(TaskClientTest, AndWhatWaitedForItsArguments) {
   EXPECT_EQ(result.error->kind, ErrorKind::kUnavailable);
 }
 
+// Else the program's stack overflows.
+TEST_F(TaskClientTest, AFailureGoesThroughALongChain) {
+  ObjectSlot& first = submit();
+  ObjectSlot* last = &first;
+  for (int i = 0; i < 200'000; ++i) last = &submit_with(*last);
+  table_.fail(first, error_record(ErrorKind::kTask, "the first of them"));
+  ASSERT_TRUE(last->error);
+  EXPECT_EQ(last->error->text, "the first of them");
+}
+
 TEST_F(TaskClientTest, AWorkerEndsAfterSoManyCalls) {
   const TaskOptions twice{.max_calls = 2};
   ObjectSlot& warm = submit(kShort, twice);
