@@ -34,7 +34,7 @@ bool ActorClients::forget(const ActorId& actor) {
   auto found = clients_.find(actor);
   if (found == clients_.end() || !found->second->idle()) return false;
   if (last_ == found->second.get()) last_ = nullptr;
-  clients_.erase(found);
+  const auto gone = clients_.extract(found);  // its end may ask for others
   return true;
 }
 

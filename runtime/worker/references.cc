@@ -155,7 +155,11 @@ void References::freeing(ObjectSlot& slot) {
 }
 
 void References::release_actors(std::span<const ActorId> actors) {
-  for (const ActorId& actor : actors) release_actor(actor);
+  for (const ActorId& actor : actors)
+    if (last_handle_ && actor_handles(actor) == 1)
+      last_handle_(actor);
+    else
+      release_actor(actor);
 }
 
 bool References::retain_actor(const ActorId& actor) {

@@ -25,6 +25,8 @@ class References : public ObjectObserver {
   void bind(ObjectTable& table) { table_ = &table; }
   // Told when a watched object that never left this process has lost its last handle. (Of the others the raylet tells.)
   void on_unheld(std::function<void(const ObjectId&)> tell) { unheld_ = std::move(tell); }
+  // Given the last handle of an actor that was in a value or named by a call, to release it (release_actor) when it can.
+  void on_last_handle(std::function<void(const ActorId&)> take) { last_handle_ = std::move(take); }
 
   // A foreign object got its first handle here.
   void hold(ObjectSlot& slot);
@@ -89,6 +91,7 @@ class References : public ObjectObserver {
   ObjectPieces pieces_;
   ObjectTable* table_ = nullptr;
   std::function<void(const ObjectId&)> unheld_;
+  std::function<void(const ActorId&)> last_handle_;
   std::unordered_set<ObjectId> held_;
   std::vector<ObjectId> dropped_;
   std::unordered_map<ActorId, uint32_t> actors_;

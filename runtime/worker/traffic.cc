@@ -37,6 +37,7 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
       streams_(stream_wires()) {
   references_.bind(table_);
   references_.on_unheld([this](const ObjectId& marker) { streams_.on_unheld(marker); });
+  references_.on_last_handle([this](const ActorId& actor) { let_go_of_last(actor); });
   turn_.traffic = this;
   turn_.run = [](Posted* posted) {
     auto* turn = static_cast<Turn*>(posted);
@@ -344,6 +345,13 @@ void Traffic::let_go_of_actor(const ActorId& actor) {
   proto::ToRaylet message;
   set_id(message.mutable_unwatch_actor()->mutable_actor(), actor);
   raylet_.push(message);
+}
+
+void Traffic::let_go_of_last(const ActorId& actor) {
+  if (closed_ || !actors_.find(actor))
+    references_.release_actor(actor);
+  else
+    went_idle(actor);
 }
 
 // Not at once: the client is in the middle of something.

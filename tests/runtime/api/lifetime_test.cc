@@ -12,11 +12,23 @@ struct Keeper {
   int64_t count = 0;
   std::vector<rayo::ObjectRef<int64_t>> kept;
   int64_t add() { return ++count; }
+  int64_t add_slowly() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return add();
+  }
   std::vector<double> keep(std::vector<rayo::ObjectRef<int64_t>> refs, int64_t size) {
     kept = std::move(refs);
     return std::vector<double>(static_cast<size_t>(size), 1.0);
   }
 };
+
+rayo::ActorHandle<Keeper> make_keeper() { return rayo::spawn<Keeper>(); }
+// All handles end here, the one inside the task's result last.
+rayo::ObjectRef<int64_t> start_keeper() {
+  auto made = rayo::remote<make_keeper>();
+  auto keeper = made.get();
+  return keeper.call<&Keeper::add_slowly>();
+}
 
 TEST_F(ApiTest, ADetachedActorOutlivesItsHandlesUntilItIsKilled) {
   const rayo::ActorOptions detached{.name = "keeper", .lifetime = rayo::Lifetime::kDetached};
@@ -61,6 +73,13 @@ TEST_F(ApiTest, RestartsAndRetriesAreCounts) {
   EXPECT_THROW(rayo::spawn<Keeper>({.max_restarts = -2}), rayo::Invalid);
   EXPECT_THROW(rayo::spawn<Keeper>({.max_call_retries = -2}), rayo::Invalid);
   EXPECT_EQ(rayo::spawn<Keeper>({.max_restarts = -1, .max_call_retries = -1}).call<&Keeper::add>().get(), 1);
+}
+
+// Else it ends in the middle of them.
+TEST_F(ApiTest, AnActorWhoseLastHandleWasInsideAResultEndsAfterItsCalls) {
+  auto last = start_keeper();
+  (void)rayo::put(1);  // what was let go of is known
+  EXPECT_EQ(last.get(), 1);
 }
 
 // Else the result goes where no frame carries it, and get() never ends.

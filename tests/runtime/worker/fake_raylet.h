@@ -99,6 +99,15 @@ class FakeRaylet {
     std::lock_guard hold(mutex_);
     return disowned_.contains(id);
   }
+  // Some process has let go of its last handle of that actor / wants no news of it any more.
+  bool was_dropped(const ActorId& actor) {
+    std::lock_guard hold(mutex_);
+    return actors_dropped_.contains(actor);
+  }
+  bool was_unwatched(const ActorId& actor) {
+    std::lock_guard hold(mutex_);
+    return actors_unwatched_.contains(actor);
+  }
   // What waits for the head to know of handles is answered only by answer_marks().
   void hold_back_marks() {
     std::lock_guard hold(mutex_);
@@ -263,6 +272,8 @@ class FakeRaylet {
         *reply.mutable_actor_reply()->mutable_actor() = actor.info;
         break;
       }
+      case M::kUnwatchActor:
+        return void(actors_unwatched_.insert(id_of<ActorId>(message.unwatch_actor().actor())));
       case M::kFindActor: {
         for (auto& [id, actor] : actors_)
           if (actor.spec.name() == message.find_actor().name())
@@ -294,6 +305,7 @@ class FakeRaylet {
       case M::kHoldRefs: {
         for (const auto& id : message.hold_refs().held()) objects_[id_of(id)].holders.insert(from);
         for (const auto& id : message.hold_refs().dropped()) objects_[id_of(id)].holders.erase(from);
+        for (const auto& id : message.hold_refs().actors_dropped()) actors_dropped_.insert(id_of<ActorId>(id));
         if (message.hold_refs().confirm_actors()) {
           ++marks_asked;
           if (holds_back_marks_) return marks_.emplace_back(from, call_id), void();
@@ -537,6 +549,8 @@ class FakeRaylet {
   std::map<std::pair<Connection*, uint64_t>, int> wishes_;  // by requester and shape: leases not granted yet
   std::map<ObjectId, Object> objects_;
   std::set<ObjectId> disowned_;
+  std::set<ActorId> actors_dropped_;
+  std::set<ActorId> actors_unwatched_;
   bool holds_back_marks_ = false;
   std::vector<std::pair<Connection*, uint64_t>> marks_;
 };

@@ -1,7 +1,7 @@
 // If these fail: who calls lets go of an actor before the head knows that the callee has kept a handle, and the actor ends; or
 // every call that names a handle waits for the head.
 #include <gtest/gtest.h>
-#include <thread>
+#include <unistd.h>
 
 #include "runtime/worker/call_wire.h"
 #include "tests/runtime/worker/process_fixture.h"
@@ -30,6 +30,11 @@ void keep_ref_and_answer(Invocation& call) {
   keep_ref(call);
   call.result->resize(static_cast<size_t>(load<int64_t>(call.arguments, sizeof(ObjectId))), std::byte{7});
 }
+// Until the test writes to that pipe.
+void await_byte(Invocation& call) {
+  char byte = 0;
+  store(call.result, ::read(static_cast<int>(load<int64_t>(call.arguments)), &byte, 1));
+}
 void look(Invocation& call) { store(call.result, static_cast<int64_t>(call.refs.size())); }
 // Puts the handle into a value and gives that to another actor: nothing of it stays here.
 void give_inside(Invocation& call) {
@@ -54,6 +59,7 @@ Function g_functions[] = {
     {.id = 43, .kind = FunctionKind::kMethod, .name = "give_inside", .invoke = give_inside},
     {.id = 44, .kind = FunctionKind::kMethod, .name = "look", .invoke = look},
     {.id = 45, .kind = FunctionKind::kMethod, .name = "keep_ref_and_answer", .invoke = keep_ref_and_answer},
+    {.id = 46, .kind = FunctionKind::kMethod, .name = "await_byte", .invoke = await_byte},
 };
 // Before main: workers are this program too.
 const bool g_registered = [] {
@@ -67,8 +73,7 @@ class KeptHandlesTest : public ProcessTest {
   void expect_waits_for_the_head(const std::function<ObjectHandle()>& make_call) {
     raylet_.hold_back_marks();
     ObjectHandle reply = make_call();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (raylet_.marks_asked == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    EXPECT_TRUE(soon([this] { return raylet_.marks_asked != 0; }));
     EXPECT_EQ(raylet_.marks_asked, 1);
     EXPECT_FALSE(g_backend->ready(reply));
     raylet_.answer_marks();
@@ -135,6 +140,23 @@ TEST_F(KeptHandlesTest, WhatTheHeadKnowsIsNotAskedForAgain) {
   EXPECT_FALSE(get(call(counter, 40, 0, {actor_})).error);
   EXPECT_FALSE(get(call(counter, 40, 0, {actor_})).error);
   EXPECT_EQ(raylet_.marks_asked, 1);
+}
+
+TEST_F(KeptHandlesTest, AnActorWhoseLastHandleLayInAValueEndsAfterItsCalls) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const base::Fd here(ends[0]), there(ends[1]);
+  const ActorId counter = spawn(0);
+  ObjectHandle value = holding(counter, 0);
+  ObjectHandle result = call(counter, 46, here.get());  // its process has the pipe too
+  g_backend->release_actor(counter);
+  g_backend->release(value);
+  g_backend->nodes();  // the raylet has heard of it by now
+  EXPECT_FALSE(raylet_.was_dropped(counter));
+  ASSERT_EQ(::write(there.get(), "x", 1), 1);
+  EXPECT_EQ(get(result).number, 1);
+  EXPECT_TRUE(soon([&] { return raylet_.was_dropped(counter); }));
+  EXPECT_TRUE(soon([&] { return raylet_.was_unwatched(counter); }));
 }
 
 }  // namespace

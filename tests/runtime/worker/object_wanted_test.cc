@@ -1,20 +1,10 @@
 // If this fails: get() of a reference that came too late never ends.
-#include <gtest/gtest.h>
-#include <thread>
-
 #include "tests/runtime/worker/process_fixture.h"
 
 namespace rayo::worker {
 namespace {
 
-class ObjectWantedTest : public ProcessTest {
- protected:
-  static bool soon(const std::function<bool()>& holds) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    return holds();
-  }
-};
+using ObjectWantedTest = ProcessTest;
 
 TEST_F(ObjectWantedTest, WhatIsStillOwnedIsPublished) {
   internal::ObjectHandle made = number(7);

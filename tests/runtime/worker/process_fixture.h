@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <rayo/internal/registry.h>
@@ -73,6 +75,12 @@ class ProcessTest : public testing::Test {
       arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&id),
                        reinterpret_cast<const std::byte*>(&id + 1));
     return g_backend->call(actor, {.function = function, .arguments = arguments, .inner_actors = more});
+  }
+  // What the other side of a socket learns by itself.
+  static bool soon(const std::function<bool()>& holds) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return holds();
   }
   static internal::ObjectHandle number(int64_t value) { return put_bytes(std::as_bytes(std::span(&value, 1))); }
 
