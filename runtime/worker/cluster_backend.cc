@@ -399,6 +399,8 @@ ObjectHandle ClusterBackend::put(std::span<const internal::Bytes> parts, std::sp
     if (stored.status().code() == absl::StatusCode::kResourceExhausted) error.kind = ErrorKind::kOutOfMemory;
     traffic_.table().fail(slot, error);
     traffic_.table().release(slot);
+    traffic_.streams().let_go_of(std::move(inner));
+    traffic_.finish_turn();
     throw_error(std::move(error));
   }
   traffic_.table().fulfil_in_arena(slot, *stored, std::move(inner));

@@ -14,6 +14,7 @@
 #include <set>
 #include <spawn.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -63,6 +64,12 @@ class FakeRaylet {
     std::filesystem::remove_all(dir_);
   }
 
+  // Processes that come from now on have an arena in which nothing is free.
+  void give_full_arena() {
+    std::lock_guard hold(mutex_);
+    arena_ = base::Fd(::memfd_create("arena", MFD_CLOEXEC));
+    (void)::ftruncate(arena_.get(), kArenaBytes);
+  }
   const std::string& socket() const { return path_; }
   void kill_actor_process(const ActorId& actor, int signal) {
     std::lock_guard hold(mutex_);
@@ -313,6 +320,9 @@ class FakeRaylet {
         reply.mutable_done();
         break;
       }
+      case M::kCreateObject:
+        reply.mutable_object_space()->mutable_failure()->set_text("the arena is full");
+        break;
       case M::kPublishObject:
         return publish(from, message.publish_object());
       case M::kResolveObject: {
@@ -351,7 +361,12 @@ class FakeRaylet {
     reply.set_machine("machine");
     reply.set_data_secret(std::string(32, 's'));
     reply.set_idle_link_ms(idle_link_.count());
-    send(from, call_id, message);
+    std::vector<int> arena;
+    if (arena_) {
+      reply.set_arena_bytes(kArenaBytes);
+      arena.push_back(arena_.get());
+    }
+    send(from, call_id, message, arena);
     for (auto& [id, actor] : actors_)
       if (actor.process == from->process) {
         proto::ToWorker host;
@@ -530,7 +545,9 @@ class FakeRaylet {
       }
   }
 
+  static constexpr int64_t kArenaBytes = 1 << 20;
   const std::chrono::milliseconds idle_link_;
+  base::Fd arena_;
   const NodeId node_ = base::random_id<NodeId>();
   std::string dir_;
   std::string path_;
