@@ -26,15 +26,8 @@ constexpr base::Duration kKillTimeout = std::chrono::seconds(2);
 constexpr base::Duration kLendAfter = std::chrono::milliseconds(1);
 constexpr base::Duration kLongestProbe = std::chrono::seconds(1);
 
-// What a call carries besides its small arguments stays well below a frame's limit.
-constexpr size_t kMaxArguments = 12u << 20;
-
 void check_size(const CallRequest& request) {
-  if (request.arguments.size() <= kMaxArguments) return;
-  throw_error(error_record(
-      ErrorKind::kInvalid,
-      base::cat("the arguments of a call have ", request.arguments.size(), " bytes; it carries ", kMaxArguments),
-      "rayo::put the large value and pass the ref"));
+  if (auto refused = too_large(request)) throw_error(*std::move(refused));
 }
 
 // Without an arena a value goes to its home in one frame, where others ask for it.

@@ -30,10 +30,12 @@ class Writing final : public internal::StreamWriting {
 
   Wrote write(internal::Bytes item, std::span<const ObjectHandle> refs, std::span<const ActorId> actors,
               std::chrono::nanoseconds timeout) override {
-    if (item.size() > kMaxItem)
-      throw_error(error_record(ErrorKind::kInvalid,
-                               base::cat("an item of a stream has ", item.size(), " bytes; it carries ", kMaxItem),
-                               "rayo::put the large value and write the ref"));
+    const size_t bytes = item.size() + refs.size() * sizeof(ObjectId) + actors.size() * sizeof(ActorId);
+    if (bytes > kMaxItem)
+      throw_error(error_record(
+          ErrorKind::kInvalid,
+          base::cat("an item of a stream has ", bytes, " bytes with the ids of what is in it; it carries ", kMaxItem),
+          "rayo::put the large value and write the ref"));
     if (!actors.empty()) backend_.settle(actors);
     const ClusterBackend::Hold hold = backend_.enter();
     OutgoingStream& stream = traffic().streams().outgoing(number_);

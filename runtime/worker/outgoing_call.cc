@@ -2,9 +2,46 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.h"
 #include "runtime/worker/call_body.h"
+#include "runtime/worker/failure.h"
 
 namespace rayo::worker {
+
+namespace {
+// Of the 16 MiB of a call's frame: its arguments with the ids that it names, and what travels along of the values of its
+// refs. The rest is for the heads of sections.
+constexpr size_t kArgumentsTogether = 12u << 20;
+constexpr size_t kInlinedTogether = 3u << 20;
+static_assert(kArgumentsTogether + kInlinedTogether + (64u << 10) <= rpc::kMaxFrameBody);
+
+// What the value of an argument takes there: a head and up to a word of padding, itself, the ids of the refs in it.
+size_t carried(const ObjectSlot& argument) {
+  return 16 + argument.size + argument.inner_refs().size() * sizeof(ObjectId);
+}
+
+// `room` is what is left of kInlinedTogether, and is less after it.
+bool travels_in_the_frame(const ObjectSlot& argument, size_t& room) {
+  if (!argument.ready() || argument.in_arena || argument.size > kInlineArgument || carried(argument) > room)
+    return false;
+  room -= carried(argument);
+  return true;
+}
+}  // namespace
+
+std::optional<ErrorRecord> too_large(const internal::CallRequest& request) {
+  const size_t refs = request.refs.size() + request.inner_refs.size(), actors = request.inner_actors.size();
+  const size_t bytes = request.arguments.size() + refs * sizeof(ObjectId) + actors * sizeof(ActorId);
+  if (bytes <= kArgumentsTogether) return std::nullopt;
+  if (refs + actors == 0)
+    return error_record(ErrorKind::kInvalid,
+                        base::cat("the arguments of a call have ", bytes, " bytes; it carries ", kArgumentsTogether),
+                        "rayo::put the large value and pass the ref");
+  return error_record(ErrorKind::kInvalid,
+                      base::cat("the arguments of a call have ", bytes, " bytes with the ids of ", refs, " refs and ",
+                                actors, " handles; it carries ", kArgumentsTogether),
+                      "rayo::put the values that hold them, in several, and pass the refs of those");
+}
 
 OutgoingCall::OutgoingCall(ObjectTable& table, CallWire& wire, ObjectSlot& result, const internal::CallRequest& request)
     : table(table),
@@ -62,18 +99,6 @@ const ErrorRecord* OutgoingCall::failed_argument() const {
     if (const ObjectSlot& slot = slot_of(refs[i]); slot.ready() && slot.error) return slot.error.get();
   return nullptr;
 }
-
-namespace {
-// What the values of a call's refs may take in its frame together; the arguments themselves have 12 of its 16 MiB.
-constexpr size_t kInlinedTogether = 3u << 20;
-
-// `room` is what is left of that, and is less after it.
-bool travels_in_the_frame(const ObjectSlot& argument, size_t& room) {
-  if (!argument.ready() || argument.in_arena || argument.size > std::min(kInlineArgument, room)) return false;
-  room -= argument.size;
-  return true;
-}
-}  // namespace
 
 bool OutgoingCall::self_contained() const {
   size_t room = kInlinedTogether;

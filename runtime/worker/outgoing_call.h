@@ -3,12 +3,16 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "runtime/worker/call_wire.h"
 #include "runtime/worker/object_table.h"
 
 namespace rayo::worker {
+
+// Where a call's frame does not hold its arguments with the ids of all that they name.
+std::optional<ErrorRecord> too_large(const internal::CallRequest& request);
 
 struct OutgoingCall {
   // Copies the request; the handles are counted until the call is sent, then by its result's slot until the reply.

@@ -68,7 +68,7 @@ class FakeRaylet {
   void give_full_arena() {
     std::lock_guard hold(mutex_);
     arena_ = base::Fd(::memfd_create("arena", MFD_CLOEXEC));
-    (void)::ftruncate(arena_.get(), kArenaBytes);
+    if (::ftruncate(arena_.get(), kArenaBytes) != 0) arena_.reset();
   }
   const std::string& socket() const { return path_; }
   void kill_actor_process(const ActorId& actor, int signal) {
