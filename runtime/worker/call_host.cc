@@ -524,12 +524,12 @@ void CallHost::reply_with_refs(Execution& execution, rpc::FrameHeader header, co
 
 void CallHost::send_reply(PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts,
                           const Told& first) {
-  if (!first) return wires_.send(peer, header, parts);
+  if (!first) return void(wires_.send(peer, header, parts));
   std::vector<std::byte> body;
   for (const Bytes& part : parts) body.insert(body.end(), part.begin(), part.end());
   wires_.references.flush_and_confirm(*first, [this, peer, header, body = std::move(body)] {
     const Bytes part = body;
-    wires_.send(peer, header, {&part, 1});
+    if (!wires_.send(peer, header, {&part, 1})) on_refs_taken(peer, header.call_id);  // nobody will say so
     wires_.engine.flush();
   });
 }

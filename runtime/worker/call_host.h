@@ -41,8 +41,8 @@ class CallHost {
     ObjectTable& table;
     References& references;
     CallHistory& history;
-    // Sends a reply: to a peer, or to ourselves.
-    std::function<void(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)> send;
+    // Sends a reply: to a peer, or to ourselves. False: the peer is gone.
+    std::function<bool(PeerId, const rpc::FrameHeader&, std::span<const Bytes>)> send;
     // Who calls by that link.
     std::function<proto::ProcessAddress(PeerId)> caller;
   };

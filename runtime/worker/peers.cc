@@ -227,13 +227,18 @@ void Peers::on_introduction(PeerId peer, Bytes body) {
   proto::ProcessAddress caller;
   if (!caller.ParseFromArray(body.data(), static_cast<int>(body.size()))) return;
   const auto process = id_of<ProcessId>(caller.process());
-  for (auto at = callers_.begin(); at != callers_.end();) {
-    const bool older =
-        at->first != peer && !by_peer_.contains(at->first) && id_of<ProcessId>(at->second.process()) == process;
-    if (older) engine_.close(at->first);
-    at = older ? callers_.erase(at) : std::next(at);
-  }
+  std::vector<PeerId> older;
+  for (const auto& [other, known] : callers_)
+    if (other != peer && !by_peer_.contains(other) && id_of<ProcessId>(known.process()) == process)
+      older.push_back(other);
+  for (const PeerId other : older) drop(other);
   callers_[peer] = std::move(caller);
+}
+
+void Peers::drop(PeerId peer) {
+  callers_.erase(peer);
+  engine_.close(peer);
+  dropped_(peer);
 }
 
 proto::ProcessAddress Peers::address_of(PeerId peer) const {
@@ -265,7 +270,7 @@ void Peers::on_accepted(const proto::AcceptedPeer& accepted, std::vector<base::F
   if (!peer.ok()) return;
   // A header can be recorded, the key behind it cannot: who has not said by then who it is holds no descriptor any more.
   idleness_.alarms.at(idleness_.clock.now() + rpc::kHandshakeLimit, [this, peer = *peer] {
-    if (!callers_.contains(peer)) engine_.close(peer);
+    if (!callers_.contains(peer)) drop(peer);
   });
 }
 

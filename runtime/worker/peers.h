@@ -45,6 +45,8 @@ class Peers {
         idleness_(std::move(idleness)),
         idle_(idleness_.after),
         dialer_(engine) {}
+  // Told of each link that came to us and that this closes: nothing of that peer comes any more, and the engine says nothing.
+  void on_dropped(std::function<void(PeerId)> tell) { dropped_ = std::move(tell); }
   // Connections under way are given up; then no answer of theirs comes any more.
   void end() { dialer_.end(); }
 
@@ -92,6 +94,7 @@ class Peers {
   void give_up(PeerId peer);
   // It is gone by agreement: whoever wants one again gets a new one.
   void forget_link(PeerId peer);
+  void drop(PeerId peer);
   void on_answer(const ProcessId& process, RayletLink::Answer& answer, std::vector<base::Fd>& fds);
   base::StatusOr<PeerId> add_ring(const proto::PeerLink& link, std::vector<base::Fd>& fds);
   void dial(const proto::ProcessAddress& address);
@@ -104,6 +107,7 @@ class Peers {
   RayletLink& raylet_;
   const Self self_;
   const Idleness idleness_;
+  std::function<void(PeerId)> dropped_;
   IdleLinks idle_;
   bool looking_ = false;
   std::unordered_map<ProcessId, Entry> entries_;

@@ -29,13 +29,17 @@ Traffic::Traffic(const Identity& identity, rpc::Doorbell doorbell, const base::C
               }}),
       host_({engine_, raylet_, arena_, table_, references_, history_,
              [this](PeerId peer, const rpc::FrameHeader& header, std::span<const Bytes> parts) {
-               send(peer, header, parts);
+               return send(peer, header, parts);
              },
              [this](PeerId peer) { return peers_.address_of(peer); }}),
       actors_(table_, *this),
       tasks_(table_, *this),
       streams_(stream_wires()) {
   references_.bind(table_);
+  peers_.on_dropped([this](PeerId peer) {
+    served_no_more(peer);
+    finish_turn_soon();
+  });
   references_.on_unheld([this](const ObjectId& marker) { streams_.on_unheld(marker); });
   references_.on_last_handle([this](const ActorId& actor) { let_go_of_last(actor); });
   turn_.traffic = this;
@@ -228,10 +232,14 @@ void Traffic::on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, By
 
 void Traffic::on_peer_closed(PeerId peer, const base::Status&) {
   if (closed_) return;
-  host_.on_peer_closed(peer);
-  streams_.on_peer_closed(peer);
+  served_no_more(peer);
   peers_.on_closed(peer);
   finish_turn();
+}
+
+void Traffic::served_no_more(PeerId peer) {
+  host_.on_peer_closed(peer);
+  streams_.on_peer_closed(peer);
 }
 
 void Traffic::on_deadline(base::TimePoint now) {

@@ -102,6 +102,8 @@ class Traffic : public Sink, public CallWire {
   void settle_references();
   // The same as let_go_of_actor, from where a client may be in the middle of something.
   void let_go_of_last(const ActorId& actor);
+  // What was kept for that peer, until it took it, goes.
+  void served_no_more(PeerId peer);
   void on_reply(PeerId peer, const rpc::FrameHeader& header, Bytes body);
   void on_reply_with_refs(PeerId peer, const rpc::FrameHeader& header, Bytes body, ObjectSlot* slot);
   void on_push(proto::ToWorker& message, std::vector<base::Fd>& fds);

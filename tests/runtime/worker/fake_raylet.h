@@ -84,6 +84,12 @@ class FakeRaylet {
     std::lock_guard hold(mutex_);
     return links_.size();
   }
+  // Objects that somebody holds.
+  size_t held() {
+    std::lock_guard hold(mutex_);
+    return static_cast<size_t>(
+        std::ranges::count_if(objects_, [](const auto& entry) { return !entry.second.holders.empty(); }));
+  }
   bool holds(const ObjectId& id) {
     std::lock_guard hold(mutex_);
     auto found = objects_.find(id);
@@ -135,6 +141,13 @@ class FakeRaylet {
     message.mutable_accepted_peer()->set_tls(true);
     message.mutable_accepted_peer()->set_nonce(nonce.data(), nonce.size());
     send(connections_.front().get(), 0, message, {socket});
+  }
+  // Gives an actor's process such a connection, without TLS.
+  void hand_over_to(const ActorId& actor, int socket) {
+    std::lock_guard hold(mutex_);
+    proto::ToWorker message;
+    message.mutable_accepted_peer();
+    send(by_process_.at(actors_.at(actor).process), 0, message, {socket});
   }
   std::atomic<int> lent{0};
   std::atomic<int> leases_granted{0};
