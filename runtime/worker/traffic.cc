@@ -148,7 +148,9 @@ void Traffic::on_frame(PeerId peer, const rpc::FrameHeader& header, Bytes body) 
       if (header.function & rpc::kCancelTakeBack) return host_.on_take_back(peer, header.call_id);
       return host_.on_cancel(peer, header.call_id, header.function);
     case rpc::FrameKind::kRefsTaken:
-      return host_.on_refs_taken(peer, header.call_id);
+      host_.on_refs_taken(peer, header.call_id);
+      if (!host_.has_work()) finish_turn();  // else whoever does it
+      return;
     case rpc::FrameKind::kControl:
       return peers_.on_introduction(peer, body);
     case rpc::FrameKind::kLinkIdle:

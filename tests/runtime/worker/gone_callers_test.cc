@@ -72,6 +72,16 @@ TEST_F(GoneCallersTest, WhatIsAnsweredToACallerThatHasDiedIsLetGoOf) {
   EXPECT_TRUE(soon([this] { return raylet_.held() == 0; }));
 }
 
+// Whoever has it lets go of it, and the actor that made it rests.
+TEST_F(GoneCallersTest, WhatWasTakenIsLetGoOfWithoutAnotherCall) {
+  const ActorId giver = spawn(0);
+  const ObjectHandle answer = call(giver, kGiveRef);
+  ASSERT_FALSE(get(answer).error);
+  g_backend->release(answer);
+  g_backend->nodes();
+  EXPECT_TRUE(soon([this] { return raylet_.objects() == 1 && raylet_.held() == 0; }));
+}
+
 // A process of another node that calls: its frames are written by hand.
 class Stranger {
  public:
