@@ -437,7 +437,7 @@ void CallHost::reply(Execution& execution, const std::optional<ErrorRecord>& err
   const Told told = end_arguments(execution.call);
   // Behind the answer, which waits for the raylet.
   if (execution.answered) return reply_value(execution, told.value_or(Confirm::kObjects));
-  if (error) return reply_error(execution.call, *error);
+  if (error) return reply_error(execution.call, *error, told);
   reply_value(execution, told);
 }
 

@@ -23,6 +23,10 @@ Bytes bytes_of(const Id& id) {
 }
 
 void keep_handle(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.arguments, 8)); }
+void keep_handle_and_fail(Invocation& call) {
+  keep_handle(call);
+  throw std::invalid_argument("kept it");
+}
 void keep_what_lies_in_the_argument(Invocation& call) { g_backend->retain_actor(load<ActorId>(call.refs[0].bytes)); }
 void keep_ref(Invocation& call) { (void)g_backend->adopt(load<ObjectId>(call.arguments)); }
 // Keeps a ref, and answers with so many bytes.
@@ -59,6 +63,7 @@ Function g_functions[] = {
     {.id = 43, .kind = FunctionKind::kMethod, .name = "give_inside", .invoke = give_inside},
     {.id = 44, .kind = FunctionKind::kMethod, .name = "look", .invoke = look},
     {.id = 45, .kind = FunctionKind::kMethod, .name = "keep_ref_and_answer", .invoke = keep_ref_and_answer},
+    {.id = 47, .kind = FunctionKind::kMethod, .name = "keep_handle_and_fail", .invoke = keep_handle_and_fail},
     {.id = 46, .kind = FunctionKind::kMethod, .name = "await_byte", .invoke = await_byte},
 };
 // Before main: workers are this program too.
@@ -70,14 +75,17 @@ const bool g_registered = [] {
 class KeptHandlesTest : public ProcessTest {
  protected:
   // The call's worker asks its raylet whether the head knows, and answers only then.
-  void expect_waits_for_the_head(const std::function<ObjectHandle()>& make_call) {
+  Read expect_waits_for_the_head(const std::function<ObjectHandle()>& make_call) {
     raylet_.hold_back_marks();
     ObjectHandle reply = make_call();
     EXPECT_TRUE(soon([this] { return raylet_.marks_asked != 0; }));
     EXPECT_EQ(raylet_.marks_asked, 1);
     EXPECT_FALSE(g_backend->ready(reply));
     raylet_.answer_marks();
-    const Read read = get(reply);
+    return get(reply);
+  }
+  void expect_answers_when_the_head_knows(const std::function<ObjectHandle()>& make_call) {
+    const Read read = expect_waits_for_the_head(make_call);
     EXPECT_FALSE(read.error) << read.error->text;
   }
   // A value that holds the handle, with so many bytes besides.
@@ -92,24 +100,31 @@ class KeptHandlesTest : public ProcessTest {
 
 TEST_F(KeptHandlesTest, AReplyWaitsUntilTheHeadKnowsOfAHandleThatWasKept) {
   const ActorId counter = spawn(0);
-  expect_waits_for_the_head([&] { return call(counter, 40, 0, {actor_}); });
+  expect_answers_when_the_head_knows([&] { return call(counter, 40, 0, {actor_}); });
 }
 
 TEST_F(KeptHandlesTest, OrOfOneThatWasInsideAnArgument) {
   const ActorId counter = spawn(0);
   ObjectHandle value = holding(actor_, 0);  // it travels in the call
-  expect_waits_for_the_head([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
+  expect_answers_when_the_head_knows([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
 }
 
 TEST_F(KeptHandlesTest, OrInsideOneThatItFetched) {
   const ActorId counter = spawn(0);
   ObjectHandle value = holding(actor_, kInlineArgument);
-  expect_waits_for_the_head([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
+  expect_answers_when_the_head_knows([&] { return g_backend->call(counter, {.function = 41, .refs = {&value, 1}}); });
 }
 
 TEST_F(KeptHandlesTest, OrOfOneThatItPutIntoAValueAndLetGoOf) {
   const ActorId counter = spawn(0), other = spawn(0);
-  expect_waits_for_the_head([&] { return call(counter, 43, 0, {actor_, other}); });
+  expect_answers_when_the_head_knows([&] { return call(counter, 43, 0, {actor_, other}); });
+}
+
+TEST_F(KeptHandlesTest, AFailureWaitsToo) {
+  const ActorId counter = spawn(0);
+  const Read read = expect_waits_for_the_head([&] { return call(counter, 47, 0, {actor_}); });
+  ASSERT_TRUE(read.error);
+  EXPECT_EQ(read.error->kind, ErrorKind::kTask) << read.error->text;
 }
 
 TEST_F(KeptHandlesTest, AReplyThatKeepsNothingWaitsForNobody) {
