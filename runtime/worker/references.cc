@@ -17,36 +17,60 @@ void References::hold(ObjectSlot& slot) {
 }
 
 void References::share(ObjectSlot& slot) {
+  if (leaves(slot)) publish_with_inner(slot);
+}
+
+// True: an own one, for the first time. It is to be published.
+bool References::leaves(ObjectSlot& slot) {
   if (!slot.own) {
     if (!held_.empty()) flush();  // whoever hears of it from us may drop his handle: ours is known first
-    return;
+    return false;
   }
-  if (slot.exported) return;
+  if (slot.exported) return false;
   slot.exported = true;
   slot.shared.store(true, std::memory_order_relaxed);
-  if (slot.ready()) return publish(slot, false);
-  publish(slot, true);
+  return true;
+}
+
+// What is inside goes before it. Values that hold refs to each other may be a long chain: no recursion.
+void References::publish_with_inner(ObjectSlot& slot) {
+  struct Level {
+    ObjectSlot* slot;
+    size_t next = 0;  // of the refs inside
+  };
+  std::vector<Level> levels{{&slot}};
+  while (!levels.empty()) {
+    Level& level = levels.back();
+    if (level.slot->ready() && level.next < level.slot->inner_refs().size()) {
+      ObjectSlot& inner = slot_of(level.slot->inner_refs()[level.next++]);
+      if (leaves(inner)) levels.push_back({&inner});
+      continue;
+    }
+    publish(*level.slot);
+    levels.pop_back();
+  }
+}
+
+void References::publish_when_known(ObjectSlot& slot) {
   auto* later = new Publication;
   later->references = this;
   later->slot = &slot;
   later->ready = [](ReadyHook& hook) {
     auto* publication = static_cast<Publication*>(&hook);
-    publication->references->publish(*publication->slot, false);
+    publication->references->publish_with_inner(*publication->slot);
     delete publication;
   };
   table_->await(slot, *later);
 }
 
-void References::publish(ObjectSlot& slot, bool pending) {
+void References::publish(ObjectSlot& slot) {
+  const bool pending = !slot.ready();
   proto::ToRaylet message;
   proto::PublishObject& publish = *message.mutable_publish_object();
   set_id(publish.mutable_object(), slot.id);
   publish.set_pending(pending);
   if (!pending) {
-    for (const internal::ObjectHandle& inner : slot.inner_refs()) {
-      share(slot_of(inner));
-      set_id(publish.add_inner(), inner.id);
-    }
+    for (const internal::ObjectHandle& inner : slot.inner_refs()) set_id(publish.add_inner(), inner.id);
     publish_actors(slot, publish);
     publish.set_tell_unheld(slot.watched);
     if (slot.error) {
@@ -68,6 +92,7 @@ void References::publish(ObjectSlot& slot, bool pending) {
     publish.clear_inner_actors();
   }
   raylet_.push(message);
+  if (pending) publish_when_known(slot);
 }
 
 // From when the raylet hears of them it counts the handles for the value, whatever becomes of ours. So ours come first.
@@ -105,7 +130,7 @@ void References::resolve_result(ObjectSlot& slot, const Sealed& sealed) {
 void References::sealed(ObjectSlot& slot) {
   slot.exported = true;
   slot.shared.store(true, std::memory_order_relaxed);
-  if (slot.inner) publish(slot, false);
+  if (slot.inner) publish_with_inner(slot);
 }
 
 void References::ask_for_value(ObjectSlot& slot, proto::ToRaylet message) {

@@ -79,7 +79,10 @@ class References : public ObjectObserver {
     References* references = nullptr;
     ObjectSlot* slot = nullptr;
   };
-  void publish(ObjectSlot& slot, bool pending);
+  bool leaves(ObjectSlot& slot);
+  void publish_with_inner(ObjectSlot& slot);
+  void publish(ObjectSlot& slot);
+  void publish_when_known(ObjectSlot& slot);
   void publish_actors(const ObjectSlot& slot, proto::PublishObject& publish);
   void ask_for_value(ObjectSlot& slot, proto::ToRaylet message = {});
   void on_value(ObjectSlot& slot, const RayletLink::Answer& answer);
