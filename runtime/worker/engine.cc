@@ -20,14 +20,16 @@ bool Engine::Parts::turn() {
   bool any = posts.run();
   any |= peers.poll_rings();
   if (++work >= kTurnsPerLook) any |= turn_sockets_and_deadlines();
-  if (any && !waiters.empty()) waiters.wake_ready();
+  if (any) wake_ready();
   return any;
 }
 
 bool Engine::Parts::turn_sockets_and_deadlines() {
   work = 0;
   looked_at = clock.now();
-  const bool any = peers.poll_sockets();
+  // A driver that sleeps is woken by that epoll; the edge that tells it of a ring would be taken from it here.
+  const bool any = !asleep && peers.poll_sockets();
+  if (any) wake_ready();
   run_deadlines(looked_at);
   return any;
 }
@@ -47,7 +49,7 @@ void Engine::Parts::run_deadlines(base::TimePoint now) {
   sink.on_deadline(now);
   peers
       .forget_dead();  // nothing else may come for long, and descriptors of what it has closed are not to wait for that
-  if (!waiters.empty()) waiters.wake_ready();
+  wake_ready();
 }
 
 void Engine::Parts::flush_and_kick() {
@@ -115,7 +117,10 @@ void Engine::Parts::sleep(base::TimePoint deadline) {
   ++wakes;
   note_core();
   if (count == 0) {
-    if (net) peers.scan_rings(true);
+    if (net) {
+      peers.scan_rings(true);
+      waiters.wake_ready();
+    }
     run_deadlines(clock.now());
   }
   if (count <= 0) return;
@@ -174,7 +179,9 @@ bool Engine::wait(bool (*ready)(void*), void* context, base::TimePoint deadline,
   parts.flushes = 0;
   while (parts.driving) {
     if (parts.wait_behind(ready, context, deadline)) return true;
-    if (deadline != base::kForever && parts.clock.now() >= deadline) return false;
+    if (deadline == base::kForever || parts.clock.now() < deadline) continue;
+    if (!parts.driving) parts.waiters.wake_first();  // it was offered the driver's role, and has no time left for it
+    return false;
   }
   parts.driving = true;
   parts.driver_ready = ready;
@@ -243,7 +250,9 @@ void Engine::poll() { parts_->look_around(); }
 void Engine::enter_user(bool maybe_long) {
   Parts& parts = *parts_;
   if (++parts.runs >= kRunsPerTurn) parts.look_around();
-  if (maybe_long) {
+  if (maybe_long && parts.driving) {
+    parts.flush_and_kick();  // the thread that drives is armed, or about to be: it stays on duty
+  } else if (maybe_long) {
     parts.flush_and_kick();
     parts.doorbell.arm(rpc::Sleeping::kServiceOnly);
     for (int turns = 0; parts.anything(); ++turns) {

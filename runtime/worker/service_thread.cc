@@ -66,6 +66,7 @@ void Engine::Parts::serve_instead(uint64_t& wakes_seen, bool shot) {
   run_posts();
   if (!driving) {
     service.more = !serve_turn();
+    waiters.wake_ready();  // the posts too, and what a net brought
     watch_sockets();
     return;
   }

@@ -5,9 +5,12 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <random>
+#include <sched.h>
 #include <sys/socket.h>
+#include <utility>
 
 #include "tests/runtime/worker/two_engines.h"
+#include "tests/testkit/manual_clock.h"
 
 namespace rayo::worker {
 namespace {
@@ -446,6 +449,144 @@ TEST(Engine, APeersLastWordsComeBeforeTheRayletsWordOfItsDeath) {
   }
   EXPECT_TRUE(caller.engine.wait_until([&] { return heard.size() == 4; }, soon()));
   EXPECT_EQ(heard, (std::vector<std::string>{"reply", "closed", "gone", "link"}));
+}
+
+// Of three threads the one that drives ends; the role falls to one whose own time is over, which has to pass it on.
+TEST(Engine, AThreadWhoseTimeIsOverPassesTheDriversRoleOn) {
+  testkit::ManualClock clock;
+  TestProcess caller, waiting(clock);
+  const Link ring = link(caller, waiting);
+  bool enough = false, arrived = false;
+  waiting.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { arrived = true; };
+  WaitingThread driver(waiting, [&] { return enough; });
+  WaitingThread late(
+      waiting, [] { return false; }, clock.now() + 1h);
+  WaitingThread last(waiting, [&] { return arrived; });
+  {
+    std::lock_guard hold(waiting.engine.baton());
+    clock.advance(2h);
+    enough = true;
+    waiting.engine.wake();
+  }
+  EXPECT_TRUE(driver.ends());
+  EXPECT_TRUE(late.ends());
+  {
+    std::lock_guard hold(caller.engine.baton());
+    EXPECT_TRUE(caller.engine.send(ring.at_a, call(1), {}));
+    caller.engine.flush();
+  }
+  EXPECT_TRUE(last.ends());
+}
+
+// A driver looks at the sockets once more before its time is over, and finds there what another waits for.
+TEST(Engine, WhatADriverReadsForAnotherAsItLeavesIsNotForgotten) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  testkit::ManualClock clock;
+  TestProcess caller, waiting(clock);
+  PeerId peer = kNoPeer;
+  {
+    std::scoped_lock hold(caller.engine.baton(), waiting.engine.baton());
+    peer = caller.engine.add_tcp_peer(base::Fd(ends[0]), nullptr).value_or(kNoPeer);
+    ASSERT_TRUE(waiting.engine.add_tcp_peer(base::Fd(ends[1]), nullptr).ok());
+  }
+  bool begin = false, arrived = false;
+  waiting.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { arrived = true; };
+  const auto arrives_as_its_time_ends = [&] {
+    if (!std::exchange(begin, false)) return false;
+    std::lock_guard hold(caller.engine.baton());
+    EXPECT_TRUE(caller.engine.send(peer, call(1), {}));
+    caller.engine.flush();
+    clock.advance(2h);
+    return false;
+  };
+  WaitingThread driver(waiting, arrives_as_its_time_ends, clock.now() + 1h);
+  WaitingThread next(waiting, [] { return false; });
+  WaitingThread last(waiting, [&] { return arrived; });
+  {
+    std::lock_guard hold(waiting.engine.baton());
+    begin = true;
+    waiting.engine.doorbell().wake_main();
+  }
+  EXPECT_TRUE(driver.ends());
+  EXPECT_TRUE(last.ends());
+}
+
+// A thread of the user's sleeps in the engine while the main thread runs one long call after the other: nothing here has
+// a safety net, and so a call that rings nobody shows.
+TEST(Engine, AThreadThatSleepsStaysOnDutyWhileAnotherRunsLongCalls) {
+  TestProcess caller, callee;
+  const Link ring = link(caller, callee);
+  uint64_t came = 0, answered = 0;
+  bool stop = false;
+  callee.sink.frame = [&](PeerId, const rpc::FrameHeader& header, Bytes) { came = header.call_id; };
+  WaitingThread other(callee, [] { return false; });
+  std::thread main([&] {
+    std::lock_guard hold(callee.engine.baton());
+    while (callee.engine.wait_until([&] { return stop || came != answered; }), !stop) {
+      callee.engine.run_user(true, [until = std::chrono::steady_clock::now() + 100us] {
+        while (std::chrono::steady_clock::now() < until) ::sched_yield();
+      });
+      answered = came;
+      callee.engine.send(ring.at_b, call(answered), {});
+    }
+  });
+  uint64_t heard = 0;
+  caller.sink.frame = [&](PeerId, const rpc::FrameHeader& header, Bytes) { heard = header.call_id; };
+  {
+    std::lock_guard hold(caller.engine.baton());
+    for (uint64_t id = 1; id <= 50 && heard == id - 1; ++id) {
+      EXPECT_TRUE(caller.engine.send(ring.at_a, call(id), {}));
+      EXPECT_TRUE(caller.engine.wait_until([&] { return heard == id; }, soon(10s))) << id;
+    }
+  }
+  {
+    std::lock_guard hold(callee.engine.baton());
+    stop = true;
+    callee.engine.wake();
+  }
+  main.join();
+}
+
+// Between two calls the main thread looks around, while another sleeps in the engine: it takes nobody's wake-up.
+TEST(Engine, AThreadThatLooksAroundTakesNoWakeUpFromOneThatSleeps) {
+  for (const bool rings : {true, false}) {
+    TestProcess caller, callee;
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    PeerId peer = kNoPeer;
+    if (rings) peer = link(caller, callee).at_a;
+    if (!rings) {
+      std::scoped_lock hold(caller.engine.baton(), callee.engine.baton());
+      peer = caller.engine.add_tcp_peer(duplicate(ends[0]), nullptr).value_or(kNoPeer);
+      ASSERT_TRUE(callee.engine.add_tcp_peer(duplicate(ends[1]), nullptr).ok());
+    }
+    ::close(ends[0]), ::close(ends[1]);
+    EchoServer server(callee);
+    std::atomic<bool> stop{false};
+    std::thread looks([&] {
+      while (!stop) {
+        {
+          std::lock_guard hold(caller.engine.baton());
+          caller.engine.poll();
+        }
+        ::sched_yield();
+      }
+    });
+    bool answered = false;
+    caller.sink.frame = [&](PeerId, const rpc::FrameHeader&, Bytes) { answered = true; };
+    {
+      std::lock_guard hold(caller.engine.baton());
+      for (uint64_t i = 0; i < 5'000 && !testing::Test::HasFailure(); ++i) {
+        answered = false;
+        EXPECT_TRUE(caller.engine.send(peer, call(i), {}));
+        EXPECT_TRUE(caller.engine.wait_until([&] { return answered; }, soon(10s)))
+            << i << (rings ? " ring" : " socket");
+      }
+    }
+    stop = true;
+    looks.join();
+  }
 }
 
 }  // namespace

@@ -68,8 +68,9 @@ class TestSink : public Sink {
 
 // One process: its engine and what arrives at it.
 struct TestProcess {
+  explicit TestProcess(const base::Clock& clock = base::system_clock()) : engine(sink, new_doorbell(), clock) {}
   TestSink sink;
-  Engine engine{sink, new_doorbell(), base::system_clock()};
+  Engine engine;
 };
 
 struct Link {
@@ -97,6 +98,52 @@ inline Link link(TestProcess& a, TestProcess& b, uint32_t bit_at_a = 0, uint32_t
   made.at_b = peer.value_or(kNoPeer);
   return made;
 }
+
+// A thread that waits in an engine until `ready` holds or the deadline is over.
+class WaitingThread {
+ public:
+  // Answers once it stands in line or drives: it is asked with the baton held, which it gives up when it sleeps.
+  WaitingThread(TestProcess& process, std::function<bool()> ready, base::TimePoint deadline = base::kForever)
+      : process_(process), ready_(std::move(ready)) {
+    thread_ = std::thread([this, deadline] {
+      std::lock_guard hold(process_.engine.baton());
+      const auto asked = [this] {
+        waits_ = true;
+        return stop_ || ready_();
+      };
+      process_.engine.wait_until(asked, deadline);
+      ended_ = true;
+    });
+    while (!look(waits_)) std::this_thread::yield();
+  }
+  ~WaitingThread() {
+    {
+      std::lock_guard hold(process_.engine.baton());
+      stop_ = true;
+      process_.engine.wake();
+    }
+    thread_.join();
+  }
+  // Whether its wait ends by itself.
+  bool ends(std::chrono::seconds span = std::chrono::seconds(10)) {
+    const base::TimePoint limit = soon(span);
+    while (!look(ended_) && base::system_clock().now() < limit) std::this_thread::yield();
+    return look(ended_);
+  }
+
+ private:
+  bool look(const bool& what) {
+    std::lock_guard hold(process_.engine.baton());
+    return what;
+  }
+
+  TestProcess& process_;
+  const std::function<bool()> ready_;
+  std::thread thread_;
+  bool waits_ = false;
+  bool ended_ = false;
+  bool stop_ = false;
+};
 
 // Answers each call with its own body until told to stop, on a thread of its own.
 class EchoServer {
