@@ -51,7 +51,7 @@ void note_inner(Encoder& out, const py::tuple& pickled) {
   }
 }
 
-// (pickle, [buffer ...], [Ref ...], [actor id ...]) of a value, its buffers held.
+// (pickle, [buffer ...], [Ref ...], [actor id ...], [their handle ...]) of a value, its buffers held.
 struct Pickled {
   explicit Pickled(py::handle value) : parts(serialization().attr("dumps")(value)), pickle(parts[0]) {
     for (py::handle buffer : parts[1]) buffers.push_back(std::make_unique<BufferView>(buffer));

@@ -88,7 +88,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def dumps(value):
-    """(pickle, buffers, refs, actor ids). Of a generator, its items: a function that makes some has a fixed num_returns."""
+    """(pickle, buffers, refs, actor ids, their handles). Of a generator, its items: a function that makes some has a fixed num_returns."""
     if type(value) is types.GeneratorType:
         value = tuple(value)
     buffers = []
@@ -111,7 +111,7 @@ def dumps(value):
         except Exception as error:
             _explain(value, error)
             raise
-    return file.getbuffer(), buffers, notes.refs, notes.actors
+    return file.getbuffer(), buffers, notes.refs, notes.actors, notes.handles
 
 
 def dumps_code(value):

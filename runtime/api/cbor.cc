@@ -11,6 +11,7 @@
 #include <rayo/internal/shape.h>
 #include <rayo/internal/value_codec.h>
 
+#include "runtime/api/current.h"
 #include "runtime/base/text.h"
 
 namespace rayo {
@@ -76,8 +77,23 @@ void Encoder::too_deep() {
                  .next_step = "flatten it: keep the nodes in a vector and refer to them by index"});
 }
 
-void Encoder::inner_ref(const internal::ObjectHandle& object) { refs_.push_back(object); }
-void Encoder::inner_actor(const ActorId& actor) { actors_.push_back(actor); }
+void Encoder::inner_ref(const internal::ObjectHandle& object) {
+  counts_ = &internal::backend();
+  refs_.push_back(object);
+  counts_->retain(object);
+}
+
+void Encoder::inner_actor(const ActorId& actor) {
+  counts_ = &internal::backend();
+  actors_.push_back(actor);
+  counts_->retain_actor(actor);
+}
+
+void Encoder::let_go() {
+  if (counts_ != api::current_backend()) return;  // its session has ended
+  for (const internal::ObjectHandle& object : refs_) counts_->release(object);
+  for (const ActorId& actor : actors_) counts_->release_actor(actor);
+}
 
 namespace {
 

@@ -325,6 +325,31 @@ def test_objects_of_a_class_travel_by_a_serializer_of_its_own(ray):
         ray.put(Connection("db"))
 
 
+def test_a_serializer_may_put_the_value_and_answer_its_ref(ray):
+    class Big:
+        def __init__(self, data):
+            self.data = data
+
+    ray.util.register_serializer(Big, serializer=lambda b: ray.put(b.data), deserializer=lambda r: Big(ray.get(r)))
+    try:
+        @ray.remote
+        def size(big, held):
+            return len(big.data), len(held["it"].data)
+
+        @ray.remote
+        class Sizes:
+            def size(self, big):
+                return len(big.data)
+
+        sizes = Sizes.remote()
+        for count in (10, 300_000):
+            data = "x" * count
+            assert ray.get(size.remote(Big(data), {"it": Big(data)})) == (count, count)
+            assert ray.get(sizes.size.remote(Big(data))) == count
+    finally:
+        ray.util.deregister_serializer(Big)
+
+
 def test_what_cannot_travel_is_named(ray, capsys):
     import threading
 

@@ -1,6 +1,9 @@
-// If this fails, an actor that was to outlive its handles is gone, or one that nobody could ever find lives on.
+// If this fails, an actor that was to outlive its handles is gone, or one that nobody could ever find lives on; or what a
+// value refers to is gone before the value has arrived.
 #include <gtest/gtest.h>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include <rayo/rayo.h>
 
@@ -28,6 +31,48 @@ rayo::ObjectRef<int64_t> start_keeper() {
   auto made = rayo::remote<make_keeper>();
   auto keeper = made.get();
   return keeper.call<&Keeper::add_slowly>();
+}
+
+// Travels as a ref to its text and an actor that reads it, both made for that alone.
+class Letter {
+ public:
+  explicit Letter(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+struct Reader {
+  std::string read(const std::string& text) { return text; }
+};
+
+}  // namespace
+
+template <>
+struct rayo::Codec<Letter> {
+  static void encode(rayo::Encoder& out, const Letter& letter) {
+    rayo::encode(out, rayo::put(letter.text()));
+    rayo::encode(out, rayo::spawn<Reader>());
+  }
+  static Letter decode(rayo::Decoder& in) {
+    auto text = rayo::decode<rayo::ObjectRef<std::string>>(in);
+    return Letter(rayo::decode<rayo::ActorHandle<Reader>>(in).call<&Reader::read>(text).get());
+  }
+};
+
+namespace {
+
+std::string open_letter(const Letter& letter) { return letter.text(); }
+Letter copy_letter(const Letter& letter) { return letter; }
+
+TEST_F(ApiTest, WhatIsMadeWhileAValueIsEncodedLivesAsLongAsTheValue) {
+  for (const size_t size : {size_t{10}, size_t{300'000}}) {
+    const Letter letter(std::string(size, 'x'));
+    EXPECT_EQ(rayo::remote<open_letter>(letter).get(), letter.text());
+    EXPECT_EQ(rayo::remote<copy_letter>(letter).get().text(), letter.text());
+    EXPECT_EQ(rayo::put(letter).get().text(), letter.text());
+  }
 }
 
 TEST_F(ApiTest, ADetachedActorOutlivesItsHandlesUntilItIsKilled) {

@@ -53,7 +53,11 @@ constexpr uint64_t to_big_endian(uint64_t word) {
 class Encoder {
  public:
   Encoder() : block_(internal::take_block()), at_(block_.begin) {}
-  ~Encoder() { internal::give_block(block_); }
+  ~Encoder() {
+    internal::give_block(block_);
+    if (counts_ != nullptr) [[unlikely]]
+      let_go();
+  }
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
@@ -96,7 +100,8 @@ class Encoder {
   bool portable() const { return portable_; }
   void set_portable(bool yes) { portable_ = yes; }
 
-  // A ref or an actor handle inside the value: remembered, so that it lives while the value travels.
+  // A ref or an actor handle inside the value: counted until this encoder ends, since what was encoded may be made for
+  // that alone, and be gone before the value has left.
   void inner_ref(const internal::ObjectHandle& object);
   void inner_actor(const ActorId& actor);
 
@@ -134,11 +139,13 @@ class Encoder {
     fixed<8>(high | 27, value);
   }
   [[noreturn]] static void too_deep();
+  void let_go();
 
   internal::Block block_;
   std::byte* at_;
   int depth_ = 0;
   bool portable_ = false;
+  internal::Backend* counts_ = nullptr;  // refs_ and actors_; null: there are none
   std::vector<internal::ObjectHandle> refs_;
   std::vector<ActorId> actors_;
 };
