@@ -35,6 +35,7 @@ void ActorCall::answer(py::handle result) {
     encode_portable(out, result, "what " + name_ + " answered");
   else
     encode_value(out, result);
+  over_ = true;
   py::gil_scoped_release release;
   internal::finish_result(call_, out);
   finish(nullptr);
@@ -42,11 +43,13 @@ void ActorCall::answer(py::handle result) {
 
 void ActorCall::fail(const std::string& what, py::handle error) {
   const ErrorRecord record = record_of(what, error);
+  over_ = true;
   py::gil_scoped_release release;
   finish(&record);
 }
 
 void ActorCall::end() {
+  over_ = true;
   py::gil_scoped_release release;
   finish(nullptr);
 }

@@ -29,9 +29,10 @@ class ActorCall : public std::enable_shared_from_this<ActorCall> {
 
   const std::string& name() const { return name_; }
   bool makes_items() const { return makes_items_; }
-  std::string id() const { return call_.open->id().hex(); }
-  bool cancelled() const { return call_.open->cancelled(); }
-  bool cancels_children() const { return call_.open->cancels_children(); }
+  // These three also when it has ended: a task of asyncio that it made has it for as long as that lives.
+  std::string id() const { return id_.hex(); }
+  bool cancelled() const { return !over_ && call_.open->cancelled(); }
+  bool cancels_children() const { return !over_ && call_.open->cancels_children(); }
   py::tuple arguments();  // (args, kwargs)
   std::shared_ptr<ItemWriter> open_stream() { return answer_with_stream(call_); }
   void answer(py::handle result);
@@ -39,16 +40,21 @@ class ActorCall : public std::enable_shared_from_this<ActorCall> {
   void fail(const std::string& what, py::handle error);
   void end();  // after open_stream
 
-  void defer() { call_.open->defer(this); }
+  void defer() {
+    id_ = call_.open->id();
+    call_.open->defer(this);
+  }
   void into(CallQueue& queue) { queue_ = &queue; }
   CallQueue* queue() const { return queue_; }
 
  private:
   void finish(const ErrorRecord* error);
 
-  internal::Invocation& call_;
+  internal::Invocation& call_;  // until it is finished
+  ObjectId id_;
   const std::string name_;
   const bool makes_items_;
+  bool over_ = false;  // about to be finished: read and written with the GIL held
   bool ended_ = false;
   CallQueue* queue_ = nullptr;  // as long as the process
 };

@@ -124,6 +124,7 @@ void CallHost::let_go_of(const std::vector<internal::ObjectHandle>& refs, const 
 
 void CallHost::on_cancel(PeerId peer, uint64_t call_id, uint64_t how) {
   if (Execution* execution = find(peer, call_id)) {
+    if (execution->finished) return;  // who answers for it has let go of it
     if (how & rpc::kCancelForce && execution->running->task) ::_exit(1);
     execution->cancel(how & rpc::kCancelRecursive);
     if (told_cancels_) told_cancels_(*execution);

@@ -210,3 +210,31 @@ def test_code_knows_which_call_it_is_and_what_it_holds(ray):
     here = ray.get_runtime_context()
     assert (here.get_task_id(), here.get_task_name(), here.get_actor_name()) == (None, None, None)
     assert here.get_assigned_resources() == {}
+
+
+def test_a_task_of_asyncio_that_outlives_its_call_still_knows_which_it_was(ray):
+    import asyncio
+
+    @ray.remote
+    class Starter:
+        async def start(self):
+            self.go = asyncio.Event()
+            self.behind = asyncio.create_task(self.look())
+
+        async def look(self):
+            await self.go.wait()
+            context = ray.get_runtime_context()
+            return context.get_task_id(), context.is_canceled()
+
+        async def nothing(self):
+            pass
+
+        async def looked(self):
+            self.go.set()
+            return await self.behind
+
+    starter = Starter.remote()
+    started = starter.start.remote()
+    ray.get(started)
+    ray.get([starter.nothing.remote() for _ in range(1000)])
+    assert ray.get(starter.looked.remote()) == (started.hex(), False)
