@@ -528,7 +528,9 @@ void CallHost::send_reply(PeerId peer, const rpc::FrameHeader& header, std::span
   if (!first) return void(wires_.send(peer, header, parts));
   std::vector<std::byte> body;
   for (const Bytes& part : parts) body.insert(body.end(), part.begin(), part.end());
+  ++unconfirmed_;
   wires_.references.flush_and_confirm(*first, [this, peer, header, body = std::move(body)] {
+    --unconfirmed_;
     const Bytes part = body;
     if (!wires_.send(peer, header, {&part, 1})) on_refs_taken(peer, header.call_id);  // nobody will say so
     wires_.engine.flush();

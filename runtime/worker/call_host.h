@@ -174,7 +174,8 @@ class CallHost {
   ObjectId id_of_call(const Execution& execution);
   void erase(Execution& execution);
   Execution* find(PeerId peer, uint64_t call_id);
-  bool open() const { return hosted_.self != nullptr || hosted_.tasks; }
+  // May begin a call. A task waits until the answers of those before it are out (task_window.h, 3).
+  bool open() const { return hosted_.self != nullptr || (hosted_.tasks && unconfirmed_ == 0); }
   Method& method(uint64_t id);
   // A counted handle of an argument; where its value is not here yet it is asked for and counted in `unready`.
   internal::ObjectHandle fetch(const ObjectId& id, size_t& unready, PeerId peer);
@@ -219,6 +220,7 @@ class CallHost {
   CancelHook told_cancels_ = nullptr;
   std::set<std::pair<PeerId, uint64_t>> not_to_start_;  // cancelled: answered when their turn comes
   std::map<std::pair<PeerId, uint64_t>, Inner> given_;  // inside replies, until the caller holds them
+  size_t unconfirmed_ = 0;                              // replies that wait for our raylet's word
 };
 
 }  // namespace rayo::worker

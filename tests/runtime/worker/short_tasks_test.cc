@@ -36,6 +36,11 @@ void make_file(Invocation& call) {
   if (number != 0) std::ofstream(file_of(number)) << "made";
   store(call.result, number);
 }
+// Keeps the actor's handle behind the number, where there is one.
+void keep(Invocation& call) {
+  if (call.arguments.size() > sizeof(int64_t)) g_backend->retain_actor(load<ActorId>(call.arguments, sizeof(int64_t)));
+  store(call.result, load<int64_t>(call.arguments));
+}
 void twice(Invocation& call) { store(call.result, 2 * load<int64_t>(call.arguments)); }
 
 Function g_functions[] = {
@@ -43,6 +48,7 @@ Function g_functions[] = {
     {.id = 31, .kind = FunctionKind::kTask, .name = "await_file", .invoke = await_file},
     {.id = 32, .kind = FunctionKind::kTask, .name = "make_file", .invoke = make_file},
     {.id = 33, .kind = FunctionKind::kTask, .name = "twice", .invoke = twice},
+    {.id = 34, .kind = FunctionKind::kTask, .name = "keep", .invoke = keep},
 };
 // Before main: workers are this program too.
 const bool g_registered = [] {
@@ -63,7 +69,7 @@ class ShortTasksTest : public ProcessTest {
     for (const ObjectHandle& each : both) ASSERT_FALSE(get(each).error);
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (raylet_.leases_granted != 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    for (uint64_t function = 30; function <= 33; ++function)
+    for (uint64_t function = 30; function <= 34; ++function)
       for (int i = 0; i < 100; ++i) g_backend->release(done(task(function, 0)));
   }
   static ObjectHandle done(const ObjectHandle& object) {
@@ -128,6 +134,23 @@ TEST_F(ShortTasksTest, ThoseBehindOneThatEndsItsWorkerRunElsewhere) {
   EXPECT_NE(death.error->text.find("task nap"), std::string::npos) << death.error->text;
   for (size_t i = 0; i < behind.size(); ++i) EXPECT_EQ(get(done(behind[i])).number, 2 * static_cast<int64_t>(i));
   EXPECT_EQ(get(done(before)).number, 0);
+}
+
+// Its answer waits until the head knows of a handle that it has kept: the task behind it has not begun by then.
+TEST_F(ShortTasksTest, OneWhoseAnswerWaitsForTheHeadDoesNotDieOfTheNext) {
+  raylet_.hold_back_marks();
+  const ActorId actor{9, 9};
+  std::vector<std::byte> arguments;
+  store(&arguments, 5);
+  arguments.insert(arguments.end(), reinterpret_cast<const std::byte*>(&actor),
+                   reinterpret_cast<const std::byte*>(&actor + 1));
+  ObjectHandle keeps = g_backend->submit({}, {.function = 34, .arguments = arguments, .inner_actors = {&actor, 1}});
+  ObjectHandle dies = task(30, -1);
+  const Read death = get(dies);
+  ASSERT_TRUE(death.error);
+  EXPECT_NE(death.error->text.find("task nap"), std::string::npos) << death.error->text;
+  raylet_.answer_marks();
+  EXPECT_EQ(get(done(keeps)).number, 5);
 }
 
 }  // namespace
