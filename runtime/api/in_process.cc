@@ -48,9 +48,15 @@ InProcess::InProcess(const InitOptions& options) : context_(make_context(options
 
 InProcess::~InProcess() { shutdown(); }
 
-void InProcess::shutdown() {
+void InProcess::shutdown(bool process_ends) {
   Lock lock(lock_);
   if (!running_) return;
+  if (in_user_code()) {
+    if (process_ends) return;
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "rayo::shutdown() was called inside of an actor or task, whose end it waits for",
+                   .next_step = "call it from the thread that called rayo::init"});
+  }
   running_ = false;
   const ErrorRecord ended{.kind = ErrorKind::kUnavailable,
                           .text = "the session has ended: rayo::shutdown() was called"};
@@ -75,6 +81,7 @@ void InProcess::shutdown() {
   lock.unlock();
   for (std::thread& thread : pool) thread.join();
   lock.lock();
+  changed_.wait(lock, [this] { return inside_ == 0; });
   waiting_tasks_.clear();
   objects_.clear();
   streams_.clear();

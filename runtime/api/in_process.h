@@ -33,8 +33,9 @@ class InProcess final : public internal::Backend {
   explicit InProcess(const InitOptions& options);
   ~InProcess() override;
 
-  // Ends actors and tasks and waits for the user code that runs; then every call throws Unavailable.
-  void shutdown();
+  // Ends actors and tasks and waits for the user code that runs; then every call throws Unavailable. Invalid from within an
+  // actor or task, which would wait for itself; without effect there where the process ends.
+  void shutdown(bool process_ends = false);
 
   internal::ObjectHandle call(const ActorId& actor, const internal::CallRequest& request) override;
   internal::ObjectHandle submit(const TaskOptions& options, const internal::CallRequest& request) override;
@@ -72,7 +73,9 @@ class InProcess final : public internal::Backend {
   using Lock = std::unique_lock<std::mutex>;
   using Until = std::optional<internal::Clock::time_point>;
   class Waiting;
+  class Inside;
 
+  static bool in_user_code();  // this thread runs an actor or task
   // Everything below wants the lock held.
   void check_running() const;
   void notify() { ++changes_, changed_.notify_all(); }
@@ -125,7 +128,8 @@ class InProcess final : public internal::Backend {
   const ContextRecord context_;  // outside actors
   const size_t limit_;
   size_t active_ = 0;
-  size_t idle_ = 0;  // pool threads that wait for a task
+  size_t idle_ = 0;    // pool threads that wait for a task
+  size_t inside_ = 0;  // threads that wait, or read a value: objects and streams are kept for them
   uint64_t next_object_ = 0;
   std::unordered_map<ObjectId, std::unique_ptr<Object>> objects_;
   std::unordered_map<ActorId, std::unique_ptr<Actor>> actors_;

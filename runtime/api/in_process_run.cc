@@ -68,6 +68,22 @@ class InProcess::Waiting {
   const bool lends_;
 };
 
+// A thread that needs objects although it gives the lock up. Made and ended with the lock held.
+class InProcess::Inside {
+ public:
+  explicit Inside(InProcess& world) : world_(world) { ++world_.inside_; }
+  ~Inside() {
+    if (--world_.inside_ == 0 && !world_.running_) world_.notify();
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  InProcess& world_;
+};
+
+bool InProcess::in_user_code() { return t_runner != nullptr; }
+
 std::optional<ErrorRecord> InProcess::run(Lock& lock, Call& call, Runner& runner) {
   std::vector<ValueView> refs;
   for (const Object* ref : call.refs) refs.push_back({ref->value, ref->error ? &*ref->error : nullptr});
@@ -233,6 +249,7 @@ void InProcess::wake(Actor& actor) {
 void InProcess::pause(Lock& lock, const Until& until) {
   worker::CallFibers* fibers = fibers_here();
   if (fibers == nullptr) {
+    const Inside inside(*this);
     if (until)
       changed_.wait_until(lock, *until);
     else
@@ -375,11 +392,12 @@ bool InProcess::get(const ObjectHandle& handle, std::chrono::nanoseconds timeout
   Object* object = static_cast<Object*>(handle.slot);
   Lock lock(lock_);
   check_running();
+  const Inside inside(*this);
   if (!wait_on(lock, object, until(timeout))) return false;
   ++object->count;  // the reader looks at it without the lock
   lock.unlock();
   const auto unpin = [&](InProcess* world) {
-    Lock again(world->lock_);
+    lock.lock();
     if (world->running_) world->drop(object);
   };
   std::unique_ptr<InProcess, decltype(unpin)> pin(this, unpin);

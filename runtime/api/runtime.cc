@@ -25,7 +25,7 @@ class InProcessSession final : public Session {
  public:
   explicit InProcessSession(const InitOptions& options) : world_(options) {}
   internal::Backend& backend() override { return world_; }
-  void end(bool) override { world_.shutdown(); }
+  void end(bool process_ends) override { world_.shutdown(process_ends); }
 
  private:
   InProcess world_;
@@ -63,7 +63,6 @@ void finish(bool process_ends) {
   std::lock_guard lock(g_lock);
   if (g_session == nullptr) return;
   std::unique_ptr<Session> session(std::exchange(g_session, nullptr));
-  session->end(process_ends);
   set_current_backend(nullptr);
   ended_sessions().push_back(std::move(session));
 }
@@ -72,6 +71,7 @@ void start(const InitOptions& options, const std::vector<std::string>& arguments
   check_registry();
   internal::answer_named_calls();
   if (worker::started_as_worker() && !options.in_process) {
+  g_session->end(process_ends);
     worker::serve(arguments, [](internal::Backend& backend) { set_current_backend(&backend); });
   }
   std::lock_guard lock(g_lock);

@@ -1,7 +1,11 @@
 // If this fails, a user's unit tests on init({.in_process = true}) behave unlike a cluster: calls out of
 // order, errors without their reason, waits that never end.
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <sys/wait.h>
 #include <thread>
@@ -47,6 +51,24 @@ struct Looper {
 
 struct Pinger {
   int ping(rayo::ActorHandle<Looper> other) { return other.call<&Looper::one>().get(); }
+};
+
+// What happens inside of a task or actor; "": nothing.
+template <class F>
+std::string refusal(F&& code) {
+  try {
+    code();
+    return "";
+  } catch (const rayo::Invalid& error) {
+    return error.text();
+  }
+}
+std::string shut_down() {
+  return refusal([] { rayo::shutdown(); });
+}
+struct Ender {
+  std::string shut_down() { return ::shut_down(); }
+  void end_process() { std::exit(3); }
 };
 
 double half(double x) { return x / 2; }
@@ -353,6 +375,42 @@ TEST(InProcessSessionTest, TwoFunctionsOfOneIdentityEndInit) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// It would wait for itself.
+TEST(InProcessSessionTest, ShutdownInsideOfAnActorOrTaskIsRefused) {
+  rayo::init({.in_process = true});
+  EXPECT_NE(rayo::remote<shut_down>().get().find("inside of an actor or task"), std::string::npos);
+  auto ender = rayo::spawn<Ender>();
+  EXPECT_NE(ender.call<&Ender::shut_down>().get().find("inside of an actor or task"), std::string::npos);
+  rayo::shutdown();
+}
+
+TEST(InProcessSessionTest, AnActorMayEndTheProcess) {
+  const auto run = [] {
+    rayo::init({.in_process = true});
+    rayo::spawn<Ender>().call<&Ender::end_process>().get();
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(3), "");
+}
+
+// What it waits for is there until it has seen that the session has ended.
+TEST(InProcessSessionTest, ShutdownWaitsForAThreadThatReadsAStream) {
+  rayo::init({.in_process = true});
+  auto [writer, stream] = rayo::make_stream<int>();
+  std::atomic<pid_t> id{0};
+  std::thread reader([&, &items = stream] {
+    id = ::gettid();
+    EXPECT_THROW(items.next(), rayo::Unavailable);
+  });
+  const auto sleeps = [&] {
+    std::ifstream file("/proc/self/task/" + std::to_string(id.load()) + "/stat");
+    std::string number, name, state;
+    return (file >> number >> name >> state) && state == "S";
+  };
+  EXPECT_TRUE(soon([&] { return id.load() != 0 && sleeps(); }));
+  rayo::shutdown();
+  reader.join();
 }
 
 TEST(InProcessSessionTest, ShutdownEndsWhatWaits) {
