@@ -58,28 +58,37 @@ void check_registry() {
                  .next_step = "give one of them another name, or declare it in one header for both files"});
 }
 
+[[noreturn]] void refuse_init() {
+  if (worker::started_as_worker())
+    throw Invalid({.kind = ErrorKind::kInvalid,
+                   .text = "rayo::init was called inside of a task or actor",
+                   .next_step = "leave it out: its process has joined the cluster already"});
+  throw Invalid({.kind = ErrorKind::kInvalid,
+                 .text = "rayo::init was called twice",
+                 .next_step = "call rayo::shutdown() before a second rayo::init"});
+}
+
 void finish(bool process_ends) {
   if (current_backend() == nullptr) return;  // also in a child of fork(), whose parent's session this is not
   std::lock_guard lock(g_lock);
   if (g_session == nullptr) return;
+  g_session->end(process_ends);
   std::unique_ptr<Session> session(std::exchange(g_session, nullptr));
   set_current_backend(nullptr);
   ended_sessions().push_back(std::move(session));
 }
 
 void start(const InitOptions& options, const std::vector<std::string>& arguments) {
+  if (current_backend() != nullptr) refuse_init();
   check_registry();
   internal::answer_named_calls();
   if (worker::started_as_worker() && !options.in_process) {
-  g_session->end(process_ends);
     worker::serve(arguments, [](internal::Backend& backend) { set_current_backend(&backend); });
   }
   std::lock_guard lock(g_lock);
   if (g_session != nullptr) {
     internal::backend();  // throws where this is a child of fork()
-    throw Invalid({.kind = ErrorKind::kInvalid,
-                   .text = "rayo::init was called twice",
-                   .next_step = "call rayo::shutdown() before a second rayo::init"});
+    refuse_init();
   }
   std::unique_ptr<Session> session;
   if (options.in_process)

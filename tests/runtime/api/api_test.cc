@@ -63,6 +63,9 @@ std::string refusal(F&& code) {
     return error.text();
   }
 }
+std::string init_again(bool in_process) {
+  return refusal([&] { rayo::init({.in_process = in_process}); });
+}
 std::string shut_down() {
   return refusal([] { rayo::shutdown(); });
 }
@@ -375,6 +378,12 @@ TEST(InProcessSessionTest, TwoFunctionsOfOneIdentityEndInit) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST_F(ApiTest, InitInsideOfATaskIsRefusedAndChangesNothing) {
+  for (const bool in_process : {true, false})
+    EXPECT_NE(rayo::remote<init_again>(in_process).get().find("rayo::init was called"), std::string::npos);
+  EXPECT_EQ(rayo::remote<half>(rayo::put(4.0)).get(), 2);
 }
 
 // It would wait for itself.
