@@ -32,11 +32,19 @@ class FlatBuffer {
     begin_ += count;
     if (begin_ == end_) clear();
   }
-  void clear() { begin_ = end_ = 0; }
+  void clear() {
+    begin_ = end_ = 0;
+    if (capacity_ <= kKept) return;
+    memory_.reset();
+    capacity_ = 0;
+  }
+  // How much memory it holds.
+  size_t capacity() const { return capacity_; }
+
+  static constexpr size_t kKept = 4u << 20;  // larger ones are given back when they run empty
 
  private:
   static constexpr size_t kSmallest = 4096;
-  static constexpr size_t kKept = 4u << 20;  // larger ones are given back when they run empty
 
   void make_room(size_t count) {
     size_t used = size();
