@@ -157,6 +157,7 @@ class Worker {
     traffic.streams().leave_open();
     traffic.finish_turn();  // answers of calls that have ended
     traffic.host().destroy_actor();
+    traffic.finish_turn();  // what the actor's end has called
     std::fflush(nullptr);
     ::_exit(0);
   }

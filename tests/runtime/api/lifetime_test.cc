@@ -105,6 +105,31 @@ TEST_F(ApiTest, AKillThatMeansOneLifeEndsAnActorThatHasNoOther) {
   }
 }
 
+struct Notes {
+  int64_t count = 0;
+  void note() { ++count; }
+  int64_t counted() { return count; }
+};
+
+// Says good-bye a hundred times.
+class Polite {
+ public:
+  explicit Polite(rayo::ActorHandle<Notes> notes) : notes_(std::move(notes)) { notes_.call<&Notes::note>().get(); }
+  ~Polite() {
+    for (int i = 0; i < 100; ++i) notes_.call<&Notes::note>();
+  }
+  void nothing() {}
+
+ private:
+  rayo::ActorHandle<Notes> notes_;
+};
+
+TEST_F(ApiTest, WhatAnActorCallsAsItEndsArrives) {
+  auto notes = rayo::spawn<Notes>();
+  rayo::spawn<Polite>(notes).call<&Polite::nothing>().get();
+  EXPECT_TRUE(soon([&] { return notes.call<&Notes::counted>().get() == 101; }));
+}
+
 TEST_F(ApiTest, ADetachedActorNeedsAName) {
   EXPECT_THROW(
       {
