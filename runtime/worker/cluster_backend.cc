@@ -1,10 +1,10 @@
 #include "runtime/worker/cluster_backend.h"
 
 #include <algorithm>
-#include <csignal>
 #include <exception>
 
 #include "runtime/base/ids.h"
+#include "runtime/base/signals_blocked.h"
 #include "runtime/base/text.h"
 #include "runtime/worker/cluster_streams.h"
 #include "runtime/worker/demand.h"
@@ -160,10 +160,7 @@ void ClusterBackend::run_blocking(void (*run)(void* context), void* context) {
 void ClusterBackend::run_elsewhere(void (*run)(void* context), void* context) {
   std::exception_ptr thrown;
   bool done = false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread helper([&] {
+  const auto run_it = [&] {
     try {
       run(context);
     } catch (...) {
@@ -172,8 +169,12 @@ void ClusterBackend::run_elsewhere(void (*run)(void* context), void* context) {
     std::lock_guard hold(traffic_.engine().baton());
     done = true;
     traffic_.engine().wake();
-  });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  };
+  std::thread helper;
+  {
+    const base::SignalsBlocked blocked;
+    helper = std::thread(run_it);
+  }
   {
     std::lock_guard hold(traffic_.engine().baton());
     traffic_.host().wait_in_fiber([&done] { return done; }, base::kForever);

@@ -4,12 +4,13 @@
 #include <cerrno>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <utility>
 
 #include "runtime/base/address.h"
+#include "runtime/base/signals_blocked.h"
 #include "runtime/base/text.h"
 #include "runtime/rpc/dial.h"
 
@@ -61,12 +62,13 @@ base::Status Dialer::start() {
   if (thread_.joinable()) return absl::OkStatus();
   wake_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return base::failed_errno(errno, "cannot connect to another node");
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  const base::SignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return base::failed_errno(error.code().value(), "cannot start the thread that connects to other nodes");
+  }
   pthread_setname_np(thread_.native_handle(), "rayo-dial");
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return absl::OkStatus();
 }
 

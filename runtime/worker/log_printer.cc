@@ -1,10 +1,9 @@
 #include "runtime/worker/log_printer.h"
 
 #include <cstdio>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include "runtime/base/signals_blocked.h"
 #include "runtime/base/text.h"
 
 namespace rayo::worker {
@@ -63,11 +62,8 @@ void LogPrinter::add(bool error, const std::string& text) {
   }
   pending_[error] += text;
   if (!thread_.joinable()) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const base::SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   changed_.notify_one();
 }

@@ -2,9 +2,11 @@
 // the others, or a connection that comes after its owner's end is handed to nobody.
 #include "runtime/worker/dialer.h"
 
+#include <csignal>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "runtime/rpc/dial.h"
@@ -112,6 +114,24 @@ TEST_F(DialerTest, WhatComesAfterItsEndIsDropped) {
     (void)process_.engine.wait_until([] { return false; }, base::system_clock().now());
   }
   EXPECT_FALSE(told);
+}
+
+// Where no thread can be had: stacks of more than all of the address space.
+TEST_F(DialerTest, WithoutAThreadThePeerIsOutOfReachAndSignalsStayAsTheyWere) {
+  pthread_attr_t usual, boundless;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_attr_init(&boundless), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&boundless, size_t{1} << 48), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&boundless), 0);
+  base::Status told;
+  dial("127.0.0.1:1", [&](base::StatusOr<base::Fd> socket) { told = socket.status(); });
+  EXPECT_EQ(::pthread_setattr_default_np(&usual), 0);
+  sigset_t blocked;
+  EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &blocked), 0);
+  EXPECT_EQ(sigismember(&blocked, SIGINT), 0);
+  std::lock_guard hold(process_.engine.baton());
+  EXPECT_TRUE(process_.engine.wait_until([&] { return !told.ok(); }, soon()));
+  EXPECT_NE(base::message(told).find("cannot start the thread"), std::string::npos) << told;
 }
 
 }  // namespace
