@@ -70,7 +70,12 @@ void Completions::watch(const Ref& ref, uint64_t token) {
     watched().count.fetch_add(1);
   }
   watched().some.notify_all();
-  backend.when_ready(ref.counted.handle(backend), *watch);
+  try {
+    backend.when_ready(ref.counted.handle(backend), *watch);
+  } catch (...) {
+    watched().count.fetch_sub(1);
+    throw;
+  }
   watch.release();  // until it is told
 }
 

@@ -49,6 +49,23 @@ def test_a_script_needs_no_init_and_a_second_init_works(script):
     assert (code, out) == (0, "1 True\nFalse\n1 2.0\n"), err
 
 
+def test_a_future_of_an_earlier_sessions_ref_is_refused_and_not_waited_for(script):
+    code, out, err = script("""
+        import rayo as ray
+        from rayo import _native
+
+        ray.init(num_cpus=2)
+        old = ray.put(1)
+        ray.shutdown()
+        ray.init(num_cpus=2)
+        try:
+            old.future()
+        except Exception as error:
+            print("session had ended" in str(error), _native.Completions.any_watched())
+    """)
+    assert (code, out) == (0, "True False\n"), err
+
+
 def test_a_cluster_of_its_own_is_as_init_says(script):
     code, out, err = script("""
         import rayo as ray
