@@ -23,14 +23,6 @@ std::string answer_id(const char* prefix, const Exchange& exchange) {
   return prefix + (id.starts_with("req_") ? id.substr(4) : id);
 }
 
-// Whose turn it is in the engines' queues: a key's, else an address'.
-std::string client_of(const Exchange& exchange) {
-  const auto authorization = exchange.request().find(boost::beast::http::field::authorization);
-  if (authorization != exchange.request().end()) return std::string(authorization->value());
-  const auto key = exchange.request().find("x-api-key");
-  return key != exchange.request().end() ? std::string(key->value()) : exchange.client();
-}
-
 // A request of one choice, cut to the context.
 Request request_of(const Exchange& exchange, const Model& model, const Generation& generation,
                    std::vector<Token> prompt) {
@@ -39,7 +31,7 @@ Request request_of(const Exchange& exchange, const Model& model, const Generatio
   if (prompt.empty()) throw bad_request("The prompt has no tokens.", "prompt", "invalid_value");
   if (length >= context) throw context_length_exceeded(context, length, generation.max_tokens.value_or(0));
   Request request;
-  request.client = client_of(exchange);
+  request.client = exchange.client();
   request.prompt = std::move(prompt);
   // A prompt that is only judged has one, which nobody is told.
   request.max_tokens =

@@ -62,6 +62,7 @@ std::string_view Exchange::target() const {
 Instant Exchange::received() const { return connection_.received_; }
 
 std::string Exchange::client() const {
+  if (!client_.empty()) return client_;
   error_code error;
   return connection_.socket_.remote_endpoint(error).address().to_string();
 }

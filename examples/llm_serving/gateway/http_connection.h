@@ -46,7 +46,8 @@ class Exchange {
   std::string_view target() const;               // the path, without a query
   const std::string& id() const { return id_; }  // x-request-id
   Instant received() const;                      // its last byte
-  std::string client() const;                    // its address
+  std::string client() const;                    // whose turn it is: what set_client() said, else its address
+  void set_client(std::string name) { client_ = std::move(name); }
   void add_header(std::string name, std::string value);
 
   // The whole answer; nothing may follow.
@@ -74,6 +75,7 @@ class Exchange {
   const HttpRequest& request_;
   boost::asio::yield_context yield_;
   std::string id_;
+  std::string client_;
   Headers headers_;
   bool begun_ = false;
   bool answered_ = false;

@@ -434,6 +434,27 @@ TEST_F(ServiceTest, KeysAreAsked) {
   EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Origin: *"));
 }
 
+TEST_F(ServiceTest, TurnsAreTakenOverKeysThatAreAskedFor) {
+  start({.loopback = false, .api_keys = {"secret", "other"}});
+  replicas(1);
+  const auto client_of = [this](const std::string& headers) {
+    EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1), headers)).status, 200);
+    return on_io([this] { return engines_->last_client; });
+  };
+  const std::string first = client_of("Authorization: Bearer secret\r\n");
+  EXPECT_EQ(client_of("X-Api-Key: secret\r\n"), first) << "one key, two names of it";
+  EXPECT_NE(client_of("Authorization: Bearer other\r\n"), first);
+}
+
+TEST_F(ServiceTest, TurnsAreTakenOverAddressesWhereNoKeyIsAskedFor) {
+  start();
+  replicas(1);
+  for (const char* made_up : {"", "Authorization: Bearer 1\r\n", "X-Api-Key: 2\r\n"}) {
+    EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1), made_up)).status, 200);
+    EXPECT_EQ(on_io([this] { return engines_->last_client; }), "127.0.0.1") << made_up;
+  }
+}
+
 TEST_F(ServiceTest, PipelinedRequestsAreAnsweredInOrder) {
   start();
   replicas(1);
