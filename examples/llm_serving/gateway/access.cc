@@ -1,7 +1,9 @@
 #include "examples/llm_serving/gateway/access.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cctype>
+#include <netinet/in.h>
 
 namespace serving::gateway {
 namespace {
@@ -19,14 +21,22 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// "localhost", "127.0.0.1:8000", "[::1]:8000"
-bool is_local(std::string_view host) {
-  if (host.starts_with('[')) {
-    const size_t end = host.find(']');
-    return end != std::string_view::npos && host.substr(1, end - 1) == "::1";
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// "localhost", "127.0.0.1:8000", "[::1]:8000", "127.0.0.2": whatever address of this machine's own it listens on.
+bool is_local(std::string_view given) {
+  if (given.starts_with('[')) {
+    const size_t end = given.find(']');
+    return end != std::string_view::npos && given.substr(1, end - 1) == "::1";
   }
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" || host.ends_with(".localhost") || host == "127.0.0.1";
+  const std::string host = lower(given.substr(0, given.find(':')));
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+  return host == "localhost" || host.ends_with(".localhost");
 }
 
 bool is_local_origin(std::string_view origin) {

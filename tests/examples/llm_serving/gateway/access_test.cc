@@ -8,10 +8,11 @@ namespace {
 
 TEST(Access, LoopbackIsForThisMachinesOwn) {
   const Access access(true, {});
-  for (const char* host : {"localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "app.localhost:80"})
+  for (const char* host : {"localhost", "localhost:8000", "127.0.0.1:1", "127.0.0.2:8000", "[::1]:8000",
+                           "app.localhost:80", "LocalHost:8000"})
     EXPECT_FALSE(access.refuse_place({.host = host})) << host;
-  for (const char* host :
-       {"evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example", "[::2]:8000", "[::1"})
+  for (const char* host : {"evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example", "128.0.0.1",
+                           "127.0.0", "[::2]:8000", "[::1"})
     EXPECT_TRUE(access.refuse_place({.host = host})) << host;
   EXPECT_TRUE(access.refuse_place({.host = "localhost", .origin = "https://evil.example"}));
   EXPECT_TRUE(access.refuse_place({.host = "localhost", .origin = "null"}));
