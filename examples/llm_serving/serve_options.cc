@@ -1,5 +1,7 @@
 #include "examples/llm_serving/serve_options.h"
 
+#include <arpa/inet.h>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <limits>
@@ -103,9 +105,18 @@ std::optional<UsageError> read_words(ServeOptions& options, const std::vector<st
   return std::nullopt;
 }
 
+bool is_address(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return host == "localhost" || inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
 std::optional<UsageError> check_access(const ServeOptions& options) {
   if (options.verb != ServeOptions::Verb::kServe) return std::nullopt;
   if (!options.api_key_file.empty() && options.no_auth) return wrong("--api-key-file and --no-auth exclude each other");
+  if (!is_address(options.host))
+    return wrong("--host: '" + options.host + "' is no address",
+                 "--host with an address of this machine, localhost, or 0.0.0.0 for all of them");
   if (is_loopback(options.host) || options.no_auth || !options.api_key_file.empty()) return std::nullopt;
   return wrong("others could use " + options.host + ": it needs keys, or a word that it needs none",
                "--api-key-file FILE (one key a line), or --no-auth");

@@ -56,7 +56,9 @@ TEST(ServeOptions, OthersNeedKeys) {
   EXPECT_TRUE(taken({"m.gguf", "--host", "0.0.0.0", "--no-auth"}).no_auth);
   EXPECT_EQ(taken({"m.gguf", "--host", "10.0.0.1", "--api-key-file", "f"}).api_key_file, "f");
   EXPECT_EQ(taken({"m.gguf", "--host", "::1"}).host, "::1");
-  EXPECT_NE(refused({"m.gguf", "--host", "localhost.evil.example"}), "");
+  EXPECT_EQ(refused({"m.gguf", "--host", "localhost.evil.example"}), "--host: 'localhost.evil.example' is no address");
+  EXPECT_EQ(refused({"m.gguf", "--host", "127.1", "--no-auth"}), "--host: '127.1' is no address");
+  EXPECT_EQ(taken({"m.gguf", "--host", "127.0.0.2"}).host, "127.0.0.2");
   EXPECT_NE(refused({"m.gguf", "--api-key-file", "f", "--no-auth"}), "");
 }
 
