@@ -38,8 +38,16 @@ void Production::add(Request request, std::unique_ptr<OutputReader> reader, std:
   part.choice.has_details = generation_.sampling.logprobs >= 0;
   part.choice.text = std::move(echo);
   if (request.prompt_logprobs) part.prompt = request.prompt;
+  part.choice.offset = first_offset(part);
   part.request = std::move(request);
   parts_.push_back(std::move(part));
+}
+
+// The tokens of a prompt that is told may write more than its text has: a mark of its beginning, a blank before its first word.
+int64_t Production::first_offset(const Part& part) const {
+  auto surplus = -static_cast<int64_t>(characters(part.choice.text));
+  for (const Token token : part.prompt) surplus += static_cast<int64_t>(characters(model_.language->piece(token)));
+  return -std::max<int64_t>(0, surplus);
 }
 
 void Production::submit_more() {
@@ -153,9 +161,10 @@ void Production::tell(Part& part, int32_t index, const OutputReader::News& news,
   if (stream) {
     if (!news.reasoning.empty()) out += sse(answers_.reasoning(index, news.reasoning));
     if (!news.text.empty() || !details.empty())
-      out += sse(answers_.text(index, news.text, details.empty() ? nullptr : &details, part.offset));
+      out += sse(answers_.text(index, news.text, details.empty() ? nullptr : &details, part.choice.offset));
     for (const ToolCallDelta& delta : news.tool_calls) out += sse(answers_.tool_call(index, delta));
-    for (const TokenDetail& detail : details) part.offset += characters(detail.chosen.token);
+    for (const TokenDetail& detail : details)
+      part.choice.offset += static_cast<int64_t>(characters(detail.chosen.token));
     return;
   }
   part.choice.text += news.text;

@@ -31,7 +31,6 @@ class Production {
     std::shared_ptr<Flight> flight;  // null until then
     std::unique_ptr<OutputReader> reader;
     Choice choice;
-    size_t offset = 0;   // characters of text told
     int64_t tokens = 0;  // of output
     bool called_tools = false;
     bool done = false;
@@ -43,6 +42,7 @@ class Production {
   void consume(Part& part, int32_t index, const Event& event, std::string& out);
   void tell(Part& part, int32_t index, const OutputReader::News& news, const std::vector<TokenDetail>& details,
             std::string& out);
+  int64_t first_offset(const Part& part) const;
   TokenDetail detail_of(Token token, float logprob, const std::vector<TokenLogprob>& top) const;
   void add_prompt_details(const Part& part, const Event& event, std::vector<TokenDetail>& details) const;
   bool done() const;

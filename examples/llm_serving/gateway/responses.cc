@@ -1,5 +1,6 @@
 #include "examples/llm_serving/gateway/responses.h"
 
+#include <algorithm>
 #include <bit>
 #include <boost/beast/core/detail/base64.hpp>
 #include <cmath>
@@ -44,14 +45,14 @@ json::object alternatives(const TokenDetail& detail) {
   return top;
 }
 
-json::object completion_logprobs(const std::vector<TokenDetail>& details, size_t offset) {
+json::object completion_logprobs(const std::vector<TokenDetail>& details, int64_t offset) {
   json::array tokens, logprobs, tops, offsets;
   for (const TokenDetail& detail : details) {
     tokens.push_back(json::string(valid_utf8(detail.chosen.token)));
     logprobs.push_back(shortest(detail.chosen.logprob));
     tops.push_back(std::isnan(detail.chosen.logprob) ? json::value(nullptr) : json::value(alternatives(detail)));
-    offsets.push_back(static_cast<int64_t>(offset));
-    offset += characters(detail.chosen.token);
+    offsets.push_back(std::max<int64_t>(0, offset));
+    offset += static_cast<int64_t>(characters(detail.chosen.token));
   }
   return {{"tokens", std::move(tokens)},
           {"token_logprobs", std::move(logprobs)},
@@ -107,7 +108,7 @@ json::object Answers::head(bool chunk) const {
       {"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", kFingerprint}};
 }
 
-json::value Answers::logprobs(const std::vector<TokenDetail>& details, size_t offset) const {
+json::value Answers::logprobs(const std::vector<TokenDetail>& details, int64_t offset) const {
   if (api_ == Api::kChat) return chat_logprobs(details);
   return completion_logprobs(details, offset);
 }
@@ -121,7 +122,7 @@ std::string Answers::whole(const std::vector<Choice>& choices, const Usage& usag
       one["message"] = message_of(choice);
     else
       one["text"] = choice.text;
-    one["logprobs"] = choice.has_details ? logprobs(choice.details, 0) : json::value(nullptr);
+    one["logprobs"] = choice.has_details ? logprobs(choice.details, choice.offset) : json::value(nullptr);
     one["finish_reason"] = choice.finish_reason;
     list.push_back(std::move(one));
   }
@@ -155,7 +156,7 @@ std::string Answers::first(int32_t index) const {
 }
 
 std::string Answers::text(int32_t index, std::string_view piece, const std::vector<TokenDetail>* details,
-                          size_t offset) const {
+                          int64_t offset) const {
   json::object delta = {{api_ == Api::kChat ? "content" : "text", piece}};
   if (details != nullptr) delta["logprobs"] = logprobs(*details, offset);
   return chunk(index, std::move(delta), nullptr);

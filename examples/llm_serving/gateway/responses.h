@@ -50,6 +50,7 @@ struct Choice {
   std::string finish_reason;
   std::vector<TokenDetail> details;  // of logprobs; told where has_details
   bool has_details = false;
+  int64_t offset = 0;  // of the first of the details: see Answers::text
 };
 
 class Answers {
@@ -62,9 +63,10 @@ class Answers {
 
   // Chunks of a stream.
   std::string first(int32_t index) const;  // of a chat: the role
-  // `offset`: characters of text before this piece (text_offset of completions).
+  // `offset`: characters of text before this piece (text_offset of completions). Below 0: so many of its first tokens'
+  // characters are not in the text, as those of a prompt's beginning mark are not.
   std::string text(int32_t index, std::string_view piece, const std::vector<TokenDetail>* details,
-                   size_t offset = 0) const;
+                   int64_t offset = 0) const;
   std::string reasoning(int32_t index, std::string_view piece) const;
   std::string tool_call(int32_t index, const ToolCallDelta& delta) const;
   std::string finish(int32_t index, std::string_view reason) const;
@@ -75,7 +77,7 @@ class Answers {
  private:
   boost::json::object head(bool chunk) const;
   std::string chunk(int32_t index, boost::json::object delta, boost::json::value finish) const;
-  boost::json::value logprobs(const std::vector<TokenDetail>& details, size_t offset) const;
+  boost::json::value logprobs(const std::vector<TokenDetail>& details, int64_t offset) const;
 
   Api api_;
   std::string id_;

@@ -124,7 +124,7 @@ class ServiceTest : public testing::Test {
              milliseconds pace = milliseconds(2)) {
     engines_ = std::make_unique<FakeEngines>(io_, pace);
     service_ = std::make_unique<Service>(std::move(options));
-    model_ = service_->add_model("m", std::make_shared<ByteLanguage>(), *engines_);
+    model_ = service_->add_model("m", language_, *engines_);
     engines_->attach(model_->dispatcher);
     server_ = std::make_unique<HttpServer>(io_, *service_,
                                            HttpOptions{.most_connections = most_connections, .limits = limits});
@@ -164,6 +164,7 @@ class ServiceTest : public testing::Test {
     EXPECT_EQ(service_->flights(), 0u);
   }
 
+  std::shared_ptr<const Language> language_ = std::make_shared<ByteLanguage>();
   asio::io_context io_;
   std::unique_ptr<FakeEngines> engines_;
   std::unique_ptr<Service> service_;
@@ -230,6 +231,40 @@ TEST_F(ServiceTest, AnEchoWithLogprobsTellsThePromptsToo) {
   EXPECT_EQ(judged.at("choices").at(0).at("finish_reason").as_string(), "length");
   EXPECT_EQ(judged.at("choices").at(0).at("logprobs").at("tokens").as_array().size(), 3u);
   EXPECT_EQ(judged.at("usage").at("completion_tokens").as_int64(), 0);
+}
+
+// As of SentencePiece: a mark before each text, and a blank before its first word, which the text has not.
+class MarkedLanguage : public ByteLanguage {
+ public:
+  std::vector<Token> tokenize(std::string_view text, bool add_special, bool marks) const override {
+    if (!add_special) return ByteLanguage::tokenize(text, add_special, marks);
+    return ByteLanguage::tokenize("\1 " + std::string(text), add_special, marks);
+  }
+  std::string piece(Token token) const override { return token == 1 ? "<s>" : ByteLanguage::piece(token); }
+};
+
+TEST_F(ServiceTest, OffsetsOfAnEchoAreOfItsTextWhateverStandsBeforeIt) {
+  language_ = std::make_shared<MarkedLanguage>();
+  start();
+  replicas(1);
+  const std::string body = R"({"model":"m","prompt":"abc","max_tokens":2,"echo":true,"logprobs":1)";
+  const json::value choice = ask(post("/v1/completions", body + "}")).value().at("choices").at(0);
+  EXPECT_EQ(json::serialize(choice.at("logprobs").at("text_offset")), "[0,0,0,1,2,3,4]");
+  const std::string text(choice.at("text").as_string());
+  const json::array& tokens = choice.at("logprobs").at("tokens").as_array();
+  for (size_t i = 2; i < tokens.size(); ++i)
+    EXPECT_EQ(text.substr(choice.at("logprobs").at("text_offset").at(i).to_number<size_t>(), 1), tokens[i].as_string());
+  const Answer stream = ask(post("/v1/completions", body + R"(,"stream":true})"));
+  EXPECT_THAT(stream.body, HasSubstr(R"("text_offset":[0,0,0,1,2,3])"));
+  EXPECT_THAT(stream.body, HasSubstr(R"("text_offset":[4])"));
+  // Where the mark is told as a token of the prompt, the text has it.
+  const json::value told =
+      ask(post("/v1/completions", R"({"model":"m","prompt":[1,97],"max_tokens":1,"echo":true,"logprobs":0})"))
+          .value()
+          .at("choices")
+          .at(0);
+  EXPECT_THAT(std::string(told.at("text").as_string()), StartsWith("<s>a"));
+  EXPECT_EQ(json::serialize(told.at("logprobs").at("text_offset")), "[0,3,4]");
 }
 
 TEST_F(ServiceTest, ALongListIsAnsweredThoughItWouldFillEveryQueue) {
