@@ -18,6 +18,10 @@ constexpr size_t kStack = 128 << 10;        // of a coroutine; only touched page
 constexpr size_t kPiece = 64 << 10;         // one read
 constexpr std::chrono::seconds kLinger{2};  // for the other side to close
 constexpr Instant kNever = Instant::max();
+constexpr std::chrono::seconds kProbeEvery{2};
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::string_view kComment = ": ping\n\n";
+constexpr std::string_view kCommentChunk = "8\r\n: ping\n\n\r\n";
 
 Instant after(std::chrono::seconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -52,6 +56,10 @@ int status_of(const error_code& error) {
 Exchange::Exchange(Connection& connection, const HttpRequest& request, asio::yield_context yield)
     : connection_(connection), request_(request), yield_(yield), id_(request_id(request)) {
   add_header("x-request-id", id_);
+  if (request.version() >= 11)
+    connection.probe_ = kContinue;
+  else
+    connection.probe_.reset();
 }
 
 std::string_view Exchange::target() const {
@@ -84,6 +92,7 @@ std::string Exchange::head(int status, std::string_view type, std::string_view l
 
 void Exchange::respond(int status, std::string_view type, std::string_view body) {
   answered_ = true;
+  connection_.probe_ = "";
   const bool bodiless = status == 204;
   std::string out = head(status, type, bodiless ? "" : "Content-Length: " + std::to_string(body.size()) + "\r\n");
   if (request_.method() != http::verb::head && !bodiless) out += body;
@@ -92,12 +101,14 @@ void Exchange::respond(int status, std::string_view type, std::string_view body)
 
 void Exchange::begin_events() {
   begun_ = answered_ = true;
+  connection_.probe_ = "";
   add_header("Cache-Control", "no-cache");
   add_header("X-Accel-Buffering", "no");  // nginx passes events on at once
   const bool chunked = request_.version() >= 11;
   if (!chunked) connection_.keep_alive_ = false;  // its end is the connection's
   connection_.write(yield_,
                     head(200, "text/event-stream; charset=utf-8", chunked ? "Transfer-Encoding: chunked\r\n" : ""));
+  connection_.probe_ = chunked ? kCommentChunk : kComment;
 }
 
 bool Exchange::send(std::string_view data) {
@@ -110,6 +121,7 @@ bool Exchange::send(std::string_view data) {
 }
 
 void Exchange::end_events() {
+  connection_.probe_ = "";
   if (request_.version() >= 11) connection_.write(yield_, "0\r\n\r\n");
 }
 
@@ -171,6 +183,7 @@ void Connection::close() {
 
 void Connection::arm() {
   if (armed_ || closed_ || inbox_.size() >= limits_.read_ahead_bytes) return;
+  if (half_closed_ && !lingering_) return;  // there is nothing more to read, again and again
   armed_ = true;
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const error_code& error) {
     self->armed_ = false;
@@ -183,6 +196,7 @@ void Connection::readable() {
   static thread_local std::array<char, kPiece> piece;
   error_code error;
   const size_t bytes = socket_.read_some(asio::buffer(piece), error);
+  if (error == asio::error::eof && busy_ && probe_) return half_close();
   if (error && error != asio::error::would_block) return close();
   if (!lingering_) inbox_.append(piece.data(), bytes);
   last_read_ = std::chrono::steady_clock::now();
@@ -194,9 +208,29 @@ void Connection::readable() {
       [self = shared_from_this()](asio::yield_context yield) { self->serve(yield); }, asio::detached);
 }
 
+void Connection::half_close() {
+  half_closed_ = true;
+  socket_.async_wait(Socket::wait_error, [self = shared_from_this()](const error_code& error) {
+    if (!error) self->close();
+  });
+  probe(std::chrono::steady_clock::now());
+  wake();  // who waits for the rest of a request waits for nothing
+}
+
+void Connection::probe(Instant now) {
+  if (!half_closed_ || closed_ || now - probed_ < kProbeEvery || probe_.value_or("").empty()) return;
+  probed_ = now;
+  error_code error;
+  const size_t written = socket_.write_some(asio::buffer(*probe_), error);
+  if (error == asio::error::would_block) return;  // it has something to refuse already
+  if (error || written < probe_->size()) close();
+}
+
 // Answers what is there, one request after the other.
 void Connection::serve(asio::yield_context yield) {
-  while (!closed_ && !inbox_.empty()) {
+  while (!closed_) {
+    inbox_.erase(0, inbox_.find_first_not_of("\r\n"));  // an empty line before a request is nothing
+    if (inbox_.empty()) break;
     HttpRequest request;
     if (!read_request(yield, request)) break;
     deadline_ = kNever;
@@ -209,13 +243,14 @@ void Connection::serve(asio::yield_context yield) {
       keep_alive_ = false;
       if (!exchange.answered()) exchange.respond(500, "application/json", server_error(error.what()).body());
     }
+    probe_ = "";
     if (!keep_alive_) break;
     arm();
   }
   busy_ = false;
   inbox_.shrink_to_fit();
   deadline_ = after(limits_.keep_alive);
-  if (!keep_alive_) linger();
+  if (!keep_alive_ || half_closed_) linger();
   arm();
 }
 
@@ -248,12 +283,13 @@ bool Connection::read_request(asio::yield_context yield, HttpRequest& request) {
       deadline_ = after(limits_.body_pause);
       if (!continued && parser.get()[http::field::expect] == "100-continue") {
         continued = true;
-        if (!write(yield, "HTTP/1.1 100 Continue\r\n\r\n")) return false;
+        if (!write(yield, kContinue)) return false;
         deadline_ = after(limits_.body_pause);
       }
     }
     if (used > 0 && !inbox_.empty()) continue;  // a chunked body advances in steps
     arm();
+    if (half_closed_) return refuse(yield, http::error::partial_message), false;
     if (!wait_until(yield, kNever)) return false;
   }
   received_ = std::max(begin, last_read_);
@@ -266,16 +302,17 @@ void Connection::refuse(asio::yield_context yield, const error_code& error) {
   HttpRequest nothing;
   Exchange exchange(*this, nothing, yield);
   const int status = status_of(error);
-  ApiError answer =
-      bad_request(status == 413   ? "The body is longer than " + std::to_string(limits_.body_bytes) + " bytes."
-                  : status == 431 ? "The header is longer than " + std::to_string(limits_.header_bytes) + " bytes."
-                                  : "This is not HTTP/1.1: " + error.message() + ".");
-  exchange.respond(status, "application/json", answer.body());
+  std::string text = "This is not HTTP/1.1: " + error.message() + ".";
+  if (status == 413) text = "The body is longer than " + std::to_string(limits_.body_bytes) + " bytes.";
+  if (status == 431) text = "The header is longer than " + std::to_string(limits_.header_bytes) + " bytes.";
+  if (error == http::error::partial_message) text = "The request ends before it is whole.";
+  exchange.respond(status, "application/json", bad_request(std::move(text)).body());
 }
 
 bool Connection::write(asio::yield_context yield, std::string_view data) {
   if (closed_) return false;
   const Instant before = deadline_;
+  const auto probe = std::exchange(probe_, "");  // nothing may stand between two parts of this
   deadline_ = after(limits_.write_pause);
   error_code error;
   while (!data.empty() && !error && !closed_) {
@@ -290,6 +327,7 @@ bool Connection::write(asio::yield_context yield, std::string_view data) {
     if (written > 0) deadline_ = after(limits_.write_pause);
   }
   deadline_ = before;
+  probe_ = probe;
   if (error && !closed_) close();
   return !closed_;
 }

@@ -3,6 +3,9 @@
 //
 //   Limits: header and body sizes, times to send them, bytes read ahead of the request being answered.
 //   A client that closes is noticed at once, also while its request is worked on: reading never stops.
+//   One that only sends nothing more (shutdown of one direction, `nc -N`) gets its answers. The first bytes of both are the
+//   same, so it is asked: something that means nothing (100 Continue, a comment in a stream) is written, and the system of a
+//   client that has left refuses it. HTTP/1.0 has no such word before its answer: there it counts as gone.
 //
 // Exchange is what a handler sees of it: the request, and the ways to answer. Everything runs on the io thread.
 #pragma once
@@ -13,6 +16,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -98,12 +102,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed() const { return closed_; }
   bool idle() const { return !busy_; }
   Instant deadline() const { return deadline_; }
+  // Asks again, now and then, whether a client that sends nothing more is there.
+  void probe(Instant now);
 
  private:
   friend class Exchange;
 
   void arm();  // one wait for something to read, unless enough is there
   void readable();
+  void half_close();
   void serve(boost::asio::yield_context yield);
   bool read_request(boost::asio::yield_context yield, HttpRequest& request);
   void refuse(boost::asio::yield_context yield, const boost::system::error_code& error);
@@ -122,9 +129,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Instant last_read_{};
   Instant received_{};  // the last byte of the request that is being answered
   Instant deadline_;    // when the sweep closes it
+  // What may be written at this moment and means nothing. Empty: nothing need be. None: there is no such thing.
+  std::optional<std::string_view> probe_ = "";
+  Instant probed_{};
   bool armed_ = false;
-  bool busy_ = false;    // a coroutine serves it
-  bool closed_ = false;  // by either side
+  bool busy_ = false;         // a coroutine serves it
+  bool half_closed_ = false;  // the client sends nothing more
+  bool closed_ = false;       // by either side
   bool woken_ = false;
   bool lingering_ = false;  // answered for the last time; what still comes is dropped
   bool keep_alive_ = true;

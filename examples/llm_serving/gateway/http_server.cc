@@ -87,6 +87,7 @@ void HttpServer::sweep_once(Instant now) {
   for (auto at = connections_.begin(); at != connections_.end();) {
     Connection& connection = **at;
     if (!connection.closed() && connection.deadline() < now) connection.close();
+    connection.probe(now);
     at = connection.closed() ? connections_.erase(at) : std::next(at);
   }
 }

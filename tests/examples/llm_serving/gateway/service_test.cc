@@ -69,6 +69,8 @@ class Client {
     return answer;
   }
   void close() { socket_.close(); }
+  // Sends nothing more, and reads on.
+  void finish() { socket_.shutdown(tcp::socket::shutdown_send); }
 
  private:
   bool more() {
@@ -335,6 +337,58 @@ TEST_F(ServiceTest, AClientThatLeavesFreesItsPlaceAtOnce) {
     Client client(server_->port());
     client.send(post("/v1/chat/completions", chat("Hi", 3000, more)));
     wait_for([this] { return engines_->working().has_value(); }, "the engine works");
+    client.close();
+    wait_for([this] { return !engines_->working(); }, "the engine stops working for a client that left");
+  }
+  EXPECT_EQ(engines_->cancelled, 2u);
+}
+
+TEST_F(ServiceTest, AClientThatSendsNothingMoreGetsItsAnswers) {
+  start();
+  replicas(1);
+  Client whole(server_->port());
+  whole.send(post("/v1/chat/completions", chat("Hi", 100)) + "\r\n" + post("/tokenize", R"({"prompt":"a"})") + "\r\n");
+  whole.finish();
+  const std::string both = whole.rest();  // to the end of the connection
+  EXPECT_THAT(both, HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(both, HasSubstr(expected_text("Hi\n", 100)));
+  EXPECT_THAT(both, HasSubstr(R"("tokens":[97])"));
+  EXPECT_THAT(both, Not(HasSubstr("HTTP/1.1 400"))) << "an empty line is no request";
+  for (const char* version : {"1.0", "1.1"}) {
+    Client stream(server_->port());
+    const std::string body = chat("Hi", 100, R"(,"stream":true)");
+    stream.send("POST /v1/chat/completions HTTP/" + std::string(version) +
+                "\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    stream.until("data: ");  // HTTP/1.0 has nothing that could be asked before
+    stream.finish();
+    EXPECT_THAT(stream.rest(), HasSubstr("data: [DONE]\n\n")) << version;
+  }
+}
+
+TEST_F(ServiceTest, ARequestThatEndsTooEarlyIsTold) {
+  start();
+  for (const char* begin :
+       {"GET /health HTTP/1.1\r\nHo", "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{}"}) {
+    Client client(server_->port());
+    client.send(begin);
+    client.finish();
+    EXPECT_THAT(client.rest(), testing::AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("ends before it is whole")))
+        << begin;
+  }
+}
+
+TEST_F(ServiceTest, OneThatSendsNothingMoreAndLeavesFreesItsPlace) {
+  start();
+  replicas(1);
+  for (const char* more : {"", R"(,"stream":true)"}) {
+    on_io([this] { engines_->stalled = true; });
+    Client client(server_->port());
+    client.send(post("/v1/chat/completions", chat("Hi", 3900, more)));
+    client.finish();
+    client.until("HTTP/1.1 100 Continue\r\n\r\n");  // it is asked, and is there
+    wait_for([this] { return engines_->working().has_value(); }, "the engine works");
+    on_io([this] { engines_->stalled = false; });
+    if (*more != '\0') client.until("data: ");
     client.close();
     wait_for([this] { return !engines_->working(); }, "the engine stops working for a client that left");
   }
