@@ -119,6 +119,7 @@ void Endpoint::add(const ModelSpec& spec, uint64_t order) {
                         "--name with another name, or rayo serve scale N --name " + spec.name});
   at->second.spec = spec;
   at->second.order = order;
+  service_.expect_model(spec.name, 0);
   asio::post(files_, [this, spec] {
     auto made = std::make_shared<Result<Prepared>>(prepare(spec));
     asio::post(io_, [this, name = spec.name, made] { prepared(name, std::move(*made)); });
@@ -126,14 +127,17 @@ void Endpoint::add(const ModelSpec& spec, uint64_t order) {
 }
 
 // Of a thread of its own: reads files and asks the cluster.
-Result<Endpoint::Prepared> Endpoint::prepare(const ModelSpec& spec) const {
+Result<Endpoint::Prepared> Endpoint::prepare(const ModelSpec& spec) {
   try {
     Prepared made;
     rayo::ActorOptions beside;
     beside.resources.cpus = 0;
     beside.node = spec.source;
     made.source = rayo::spawn<ModelSource>(beside, spec.paths);
-    Result<std::string> path = fetch_model(spec.path, spec.bytes, made.source, [this](double) { return !stopped_; });
+    Result<std::string> path = fetch_model(spec.path, spec.bytes, made.source, [this, &spec](double there) {
+      asio::post(io_, [this, name = spec.name, there] { fetched(name, there); });
+      return !stopped_;
+    });
     if (!path) return path.problem();
     made.path = *path;
     Result<ModelFile> file = check_model_file(made.path);
@@ -151,12 +155,20 @@ Result<Endpoint::Prepared> Endpoint::prepare(const ModelSpec& spec) const {
   }
 }
 
+void Endpoint::fetched(const std::string& name, double part) {
+  const auto found = models_.find(name);
+  if (found == models_.end() || found->second.leaving) return;
+  found->second.fetched = part;
+  service_.expect_model(name, part);
+}
+
 void Endpoint::prepared(const std::string& name, Result<Prepared> prepared) {
   const auto found = models_.find(name);
   if (found == models_.end()) return;
   Served& served = found->second;
   if (!prepared || served.leaving) {
     if (!prepared) fail(served.order, prepared.problem());
+    service_.retire_model(name);
     models_.erase(found);
     return;
   }
@@ -346,6 +358,7 @@ json::array Endpoint::describe_models() const {
         json::object{{"name", name},
                      {"state", state},
                      {"ready", state == std::string_view("ready")},
+                     {"fetched", served.fetched},
                      {"wanted_replicas", there ? served.deployment->wanted() : 0},
                      {"requests", there ? static_cast<int64_t>(served.model->dispatcher.flights()) : 0},
                      {"replays_total", there ? static_cast<int64_t>(served.model->dispatcher.router().moves()) : 0},

@@ -65,6 +65,7 @@ class Endpoint {
     uint64_t order = 0;
     std::unique_ptr<Deployment> deployment;  // null while the files are looked at
     std::shared_ptr<gateway::Model> model;
+    double fetched = 0;  // of its files, while they are not here
     bool ready = false;  // it was
     bool leaving = false;
   };
@@ -76,7 +77,8 @@ class Endpoint {
   void open_mailbox();
   void take(const EndpointOrder& order);
   void add(const ModelSpec& spec, uint64_t order);
-  Result<Prepared> prepare(const ModelSpec& spec) const;
+  Result<Prepared> prepare(const ModelSpec& spec);
+  void fetched(const std::string& name, double part);
   void prepared(const std::string& name, Result<Prepared> prepared);
   void scale(const EndpointOrder& order);
   void leave(Served& served);

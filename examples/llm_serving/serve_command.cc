@@ -118,7 +118,7 @@ class Serving {
 
   void show_progress(const json::object& model) {
     if (isatty(STDERR_FILENO) == 0) return;
-    double progress = 0;
+    double progress = model.at("replicas").as_array().empty() ? model.at("fetched").to_number<double>() : 0;
     for (const json::value& replica : model.at("replicas").as_array())
       progress = std::max(progress, replica.at("load_progress").to_number<double>());
     constexpr int kWidth = 30;

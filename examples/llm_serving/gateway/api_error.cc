@@ -9,6 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr double kLoadingRetry = 2;     // s: a client comes again while a model loads
 constexpr int kLongestRetryAfter = 60;  // s; openai-python does not come again at all after more than 120
 
 json::value text_or_null(const std::string& text) {
@@ -74,6 +75,11 @@ ApiError unavailable(std::string message, double retry_after_s) {
   ApiError error = make(503, std::move(message), "unavailable_error", "", "server_overloaded");
   error.retry_after_s = whole_seconds(retry_after_s);
   return error;
+}
+
+ApiError model_loading(double progress) {
+  return unavailable("Loading model: " + std::to_string(static_cast<int>(std::floor(progress * 100))) + " %.",
+                     kLoadingRetry);
 }
 
 ApiError server_error(std::string message) { return make(500, std::move(message), "server_error", "", ""); }

@@ -32,6 +32,7 @@ ApiError context_length_exceeded(int64_t limit, int64_t prompt, int64_t output);
 ApiError invalid_api_key(bool given);
 ApiError overloaded(std::string message, double retry_after_s);   // 429
 ApiError unavailable(std::string message, double retry_after_s);  // 503
+ApiError model_loading(double progress);                          // 503; 0..1
 ApiError server_error(std::string message);                       // 500
 
 }  // namespace serving::gateway

@@ -1,7 +1,6 @@
 #include "examples/llm_serving/gateway/router.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace serving::gateway {
 namespace {
@@ -282,9 +281,9 @@ ApiError Router::not_ready() const {
   for (const auto& [id, replica] : replicas_) {
     if (replica.state == ReplicaState::kLoading) progress = std::max(progress, replica.status.load_progress);
   }
-  std::string message = replicas_.empty() ? "The model has no replica." : "The model's replicas are starting.";
-  if (progress >= 0) message = "Loading model: " + std::to_string(static_cast<int>(std::floor(progress * 100))) + " %.";
-  return unavailable(std::move(message), kLoadingRetry);
+  if (progress >= 0) return model_loading(progress);
+  return unavailable(replicas_.empty() ? "The model has no replica." : "The model's replicas are starting.",
+                     kLoadingRetry);
 }
 
 void Router::fail(Ticket ticket, ApiError error, Actions& out) {

@@ -71,12 +71,14 @@ const std::vector<Service::Route> Service::kRoutes = {
 
 std::shared_ptr<Model> Service::add_model(const std::string& name, std::shared_ptr<const Language> language,
                                           EngineLink& link) {
+  expected_.erase(name);
   auto& place = models_[name];
   place = std::make_shared<Model>(name, std::move(language), link, static_cast<int64_t>(std::time(nullptr)));
   return place;
 }
 
 void Service::retire_model(const std::string& name) {
+  expected_.erase(name);
   auto node = models_.extract(name);
   if (node.empty()) return;
   node.mapped()->dispatcher.close();
@@ -179,6 +181,8 @@ void Service::readiness(Exchange& exchange) {
           {"id", replica.id}, {"state", name_of(replica.state)}, {"progress", replica.status.load_progress}});
     models[name] = std::move(replicas);
   }
+  for (const auto& [name, fetched] : expected_)
+    models[name] = json::array{json::object{{"id", 0}, {"state", "fetching"}, {"progress", fetched}}};
   const json::object body = {{"status", ready() ? "ready" : "loading"}, {"models", std::move(models)}};
   if (!ready()) exchange.add_header("Retry-After", "1");
   exchange.respond(ready() ? 200 : 503, kJson, to_json(body));
@@ -210,13 +214,14 @@ void Service::metrics(Exchange& exchange) {
 }
 
 std::shared_ptr<Model> Service::model(const std::string& name) {
-  const auto found = models_.find(name);
-  if (found == models_.end()) throw model_not_found(name.substr(0, 200));
-  return found->second;
+  if (const auto found = models_.find(name); found != models_.end()) return found->second;
+  if (const auto coming = expected_.find(name); coming != expected_.end()) throw model_loading(coming->second);
+  throw model_not_found(name.substr(0, 200));
 }
 
 std::shared_ptr<Model> Service::model_or_only(const std::string& name) {
   if (name.empty() && models_.size() == 1) return models_.begin()->second;
+  if (name.empty() && models_.empty() && expected_.size() == 1) throw model_loading(expected_.begin()->second);
   if (name.empty()) throw bad_request("Missing required parameter: 'model'.", "model", "missing_required_parameter");
   return model(name);
 }

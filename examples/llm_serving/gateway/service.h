@@ -45,6 +45,8 @@ class Service : public HttpHandler {
   }
 
   std::shared_ptr<Model> add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
+  // Its files are looked at, and fetched where they are not here (0..1): until add_model() clients are told that it loads.
+  void expect_model(const std::string& name, double fetched) { expected_[name] = fetched; }
   // From now on it is unknown to clients; what runs goes on. Its name may be used again after remove_model().
   void retire_model(const std::string& name);
   // Of a retired one without flights: its link is not used any more.
@@ -83,6 +85,7 @@ class Service : public HttpHandler {
 
   ServiceOptions options_;
   Access access_;
+  std::map<std::string, double> expected_;
   std::map<std::string, std::shared_ptr<Model>> models_;
   std::map<std::string, std::shared_ptr<Model>> retired_;
   boost::asio::thread_pool workbench_{1};

@@ -407,6 +407,21 @@ TEST_F(ServiceTest, BeforeItIsReadyItSaysSo) {
   EXPECT_EQ(ask(get("/ready")).status, 200);
 }
 
+TEST_F(ServiceTest, AModelWhoseFilesAreStillFetchedIsSaidToLoad) {
+  start();
+  on_io([this] { service_->expect_model("large", 0.425); });
+  for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize"}) {
+    const Answer answer =
+        ask(post(path, R"({"model":"large","prompt":"a","input":"a","messages":[{"role":"user","content":"Hi"}]})"));
+    EXPECT_EQ(answer.status, 503) << "a 404 is not asked again: " << answer.body;
+    EXPECT_EQ(answer.value().at("error").at("message").as_string(), "Loading model: 42 %.");
+    EXPECT_THAT(answer.head, HasSubstr("Retry-After: 2\r\n"));
+  }
+  EXPECT_THAT(ask(get("/ready")).body, HasSubstr(R"("large":[{"id":0,"state":"fetching","progress":0.425}])"));
+  on_io([this] { service_->retire_model("large"); });
+  EXPECT_EQ(ask(post("/v1/completions", R"({"model":"large","prompt":"a"})")).status, 404);
+}
+
 TEST_F(ServiceTest, AFullQueueIs429) {
   start();
   replicas(2);
