@@ -78,6 +78,10 @@ class LlamaLanguage : public gateway::Language {
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool marks) const override {
     return tokenizer_->encode(text, marks ? Special::kParsed : Special::kPlain, add_special);
   }
+  PromptTokens tokenize_prompt(std::string_view text, bool marks) const override {
+    Tokenizer::Bounded bounded = tokenizer_->encode_up_to(text, marks ? Special::kParsed : Special::kPlain, context_);
+    return {std::move(bounded.tokens), bounded.at_least};
+  }
   std::string piece(Token token) const override { return tokenizer_->piece(token, true); }
   std::string detokenize(std::span<const Token> tokens) const override {
     return tokenizer_->decode({tokens.begin(), tokens.end()}, true);

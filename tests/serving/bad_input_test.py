@@ -131,6 +131,19 @@ def test_a_prompt_that_does_not_fit_is_told_with_both_numbers(served):
     assert "2048" in error["message"] and any(int(word.rstrip(".,")) > 5000 for word in error["message"].split() if word.rstrip(".,").isdigit()), error
 
 
+def test_a_book_as_a_prompt_is_refused_at_once_and_keeps_nobody_waiting(served):
+    for book in ("word " * 3_000_000, "a" * 15_000_000):
+        with ThreadPoolExecutor(3) as pool:
+            begin = time.monotonic()
+            asked = [pool.submit(ask, served, chat(messages=[{"role": "user", "content": book}])) for _ in range(3)]
+            assert ask(served, chat()) == (200, None)
+            for one in asked:
+                status, error = one.result()
+                assert status == 400 and error["code"] == "context_length_exceeded", error
+                assert "2048 tokens" in error["message"] and "at least" in error["message"], error
+            assert time.monotonic() - begin < 15, "to read one of them whole takes 20 s"
+
+
 def vanish(served, text):
     """Sends a beginning and is gone, without a goodbye."""
     client = socket.create_connection(("127.0.0.1", served.port))

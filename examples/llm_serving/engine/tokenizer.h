@@ -35,6 +35,13 @@ class Tokenizer {
 
   // With `begin`, the token that begins a text comes first where the model wants one, and is not doubled.
   std::vector<Token> encode(std::string_view text, Special special, bool begin = true) const;
+  // The same of a text with no more than `most` tokens. Of most others it reads only a beginning: then there are no tokens, and
+  // `at_least` says how many it has.
+  struct Bounded {
+    std::vector<Token> tokens = {};
+    int64_t at_least = 0;
+  };
+  Bounded encode_up_to(std::string_view text, Special special, int64_t most) const;
   // The bytes of one token: not always whole characters. Special tokens have none unless `shown`.
   std::string piece(Token token, bool shown = false) const;
   // As text: what is no UTF-8 is U+FFFD.
@@ -59,6 +66,7 @@ class Tokenizer {
   const llama_vocab* vocab_ = nullptr;
   int32_t size_ = 0;
   int32_t trained_context_ = 0;
+  size_t longest_ = SIZE_MAX;  // bytes of a token at most
   std::vector<Token> end_tokens_;
 };
 

@@ -26,6 +26,13 @@ ApiError make(int status, std::string message, std::string type, std::string par
   return error;
 }
 
+ApiError context_error(int64_t limit, const std::string& asked) {
+  return make(400,
+              "This model's maximum context length is " + std::to_string(limit) + " tokens. However, " + asked +
+                  ". Please reduce the length of the prompt or completion.",
+              "invalid_request_error", "messages", "context_length_exceeded");
+}
+
 int whole_seconds(double seconds) {
   return std::clamp(static_cast<int>(std::ceil(std::min(seconds, 1e6))), 1, kLongestRetryAfter);
 }
@@ -48,13 +55,14 @@ ApiError model_not_found(const std::string& model) {
 }
 
 ApiError context_length_exceeded(int64_t limit, int64_t prompt, int64_t output) {
-  const std::string asked = output > 0 ? "you requested " + std::to_string(prompt + output) + " tokens (" +
-                                             std::to_string(prompt) + " in the prompt, " + std::to_string(output) +
-                                             " in the completion)"
-                                       : "your prompt contains " + std::to_string(prompt) + " tokens";
-  return bad_request("This model's maximum context length is " + std::to_string(limit) + " tokens. However, " + asked +
-                         ". Please reduce the length of the prompt or completion.",
-                     "messages", "context_length_exceeded");
+  return context_error(limit, output > 0 ? "you requested " + std::to_string(prompt + output) + " tokens (" +
+                                               std::to_string(prompt) + " in the prompt, " + std::to_string(output) +
+                                               " in the completion)"
+                                         : "your prompt contains " + std::to_string(prompt) + " tokens");
+}
+
+ApiError context_far_exceeded(int64_t limit, int64_t at_least) {
+  return context_error(limit, "your prompt contains at least " + std::to_string(at_least) + " tokens");
 }
 
 ApiError invalid_api_key(bool given) {

@@ -29,6 +29,8 @@ struct ApiError : std::exception {
 ApiError bad_request(std::string message, std::string param = {}, std::string code = {});
 ApiError model_not_found(const std::string& model);
 ApiError context_length_exceeded(int64_t limit, int64_t prompt, int64_t output);
+// Of a prompt that was not counted to its end.
+ApiError context_far_exceeded(int64_t limit, int64_t at_least);
 ApiError invalid_api_key(bool given);
 ApiError overloaded(std::string message, double retry_after_s);   // 429
 ApiError unavailable(std::string message, double retry_after_s);  // 503

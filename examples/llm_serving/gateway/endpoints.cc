@@ -1,5 +1,6 @@
 // The handlers that need a model: chat, completions, embeddings, tokens.
 #include <ctime>
+#include <optional>
 #include <random>
 
 #include "examples/llm_serving/gateway/json_text.h"
@@ -12,6 +13,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kJson = "application/json";
+constexpr size_t kLongBody = 64 << 10;  // its tokens take some 80 ms: others wait no longer
 
 uint64_t random_seed() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
@@ -48,9 +50,30 @@ Request request_of(const Exchange& exchange, const Model& model, const Generatio
   return request;
 }
 
+// Of any thread.
+std::vector<Token> prompt_tokens(const Model& model, std::string_view text, bool marks) {
+  Language::PromptTokens prompt = model.language->tokenize_prompt(text, marks);
+  if (prompt.at_least > 0) throw context_far_exceeded(model.language->context_tokens(), prompt.at_least);
+  return std::move(prompt.tokens);
+}
+
+bool wants_grammar(const ChatRequest& request) {
+  return !request.tools.empty() || request.generation.format.kind != OutputFormat::Kind::kText;
+}
+
 }  // namespace
 
-std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special) {
+// A long body takes its time to read, too.
+template <class Body>
+Body Service::read(Exchange& exchange, Body (*parse)(std::string_view)) {
+  const std::string& text = exchange.request().body();
+  if (text.size() <= kLongBody) return parse(text);
+  std::optional<Body> body;
+  exchange.run_on(long_texts_, [&] { body = parse(text); });
+  return std::move(*body);
+}
+
+std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt) {
   if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) {
     for (const Token token : *tokens) {
       if (token >= model.language->vocabulary())
@@ -61,24 +84,24 @@ std::vector<Token> Service::tokens_of(Exchange& exchange, const Model& model, co
     return *tokens;
   }
   std::vector<Token> tokens;
-  exchange.run_on(workbench_,
-                  [&] { tokens = model.language->tokenize(std::get<std::string>(prompt), add_special, false); });
+  exchange.run_on(pool_for(exchange), [&] { tokens = prompt_tokens(model, std::get<std::string>(prompt), false); });
   return tokens;
 }
 
-boost::asio::thread_pool& Service::pool_for(const Generation& generation, bool tools) {
-  return tools || generation.format.kind != OutputFormat::Kind::kText ? grammars_ : workbench_;
+boost::asio::thread_pool& Service::pool_for(const Exchange& exchange, bool grammar) {
+  if (exchange.request().body().size() > kLongBody) return long_texts_;
+  return grammar ? grammars_ : workbench_;
 }
 
 void Service::chat(Exchange& exchange) {
-  const ChatRequest request = parse_chat(exchange.request().body());
+  const ChatRequest request = read(exchange, parse_chat);
   const std::shared_ptr<Model> named = this->model(request.generation.model);
   Model& model = *named;
   RenderedChat rendered;
   std::vector<Token> prompt;
-  exchange.run_on(pool_for(request.generation, !request.tools.empty()), [&] {
+  exchange.run_on(pool_for(exchange, wants_grammar(request)), [&] {
     rendered = model.language->render(request);
-    prompt = model.language->tokenize(rendered.prompt, true, true);
+    prompt = prompt_tokens(model, rendered.prompt, true);
   });
   Request one = request_of(exchange, model, request.generation, std::move(prompt));
   one.sampling.grammar = std::move(rendered.grammar);
@@ -98,15 +121,15 @@ void Service::chat(Exchange& exchange) {
 }
 
 void Service::completion(Exchange& exchange) {
-  const CompletionRequest request = parse_completion(exchange.request().body());
+  const CompletionRequest request = read(exchange, parse_completion);
   const std::shared_ptr<Model> named = this->model(request.generation.model);
   Model& model = *named;
   std::string grammar;
-  exchange.run_on(pool_for(request.generation, false),
+  exchange.run_on(pool_for(exchange, request.generation.format.kind != OutputFormat::Kind::kText),
                   [&] { grammar = model.language->grammar(request.generation.format); });
   std::vector<std::pair<Request, std::string>> choices;
   for (const Prompt& prompt : request.prompts) {
-    Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt, true));
+    Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt));
     one.sampling.grammar = grammar;
     one.prompt_logprobs = request.echo && one.sampling.logprobs >= 0;
     std::string echo;
@@ -127,14 +150,14 @@ void Service::completion(Exchange& exchange) {
 }
 
 void Service::embeddings(Exchange& exchange) {
-  const EmbeddingRequest request = parse_embedding(exchange.request().body());
+  const EmbeddingRequest request = read(exchange, parse_embedding);
   const std::shared_ptr<Model> named = this->model(request.model);
   Model& model = *named;
   const Generation nothing;
   int64_t tokens = 0;
   std::vector<Request> requests;
   for (const Prompt& input : request.inputs) {
-    requests.push_back(request_of(exchange, model, nothing, tokens_of(exchange, model, input, true)));
+    requests.push_back(request_of(exchange, model, nothing, tokens_of(exchange, model, input)));
     requests.back().embedding = true;
     tokens += static_cast<int64_t>(requests.back().prompt.size());
   }
@@ -162,27 +185,27 @@ void Service::embeddings(Exchange& exchange) {
 }
 
 void Service::tokenize(Exchange& exchange) {
-  const TokenizeRequest request = parse_tokenize(exchange.request().body());
+  const TokenizeRequest request = read(exchange, parse_tokenize);
   const std::shared_ptr<Model> named = model_or_only(request.model);
   const Model& model = *named;
-  std::vector<Token> tokens;
-  const bool tools = request.chat && !request.chat->tools.empty();
-  exchange.run_on(request.chat ? pool_for(request.chat->generation, tools) : workbench_, [&] {
-    tokens = request.chat ? model.language->tokenize(model.language->render(*request.chat).prompt, true, true)
-                          : model.language->tokenize(request.text, request.add_special, false);
+  std::string body;
+  exchange.run_on(pool_for(exchange, request.chat && wants_grammar(*request.chat)), [&] {
+    const std::vector<Token> tokens =
+        request.chat ? model.language->tokenize(model.language->render(*request.chat).prompt, true, true)
+                     : model.language->tokenize(request.text, request.add_special, false);
+    json::array list(tokens.begin(), tokens.end());
+    body = to_json(json::object{{"count", static_cast<int64_t>(tokens.size())},
+                                {"max_model_len", model.language->context_tokens()},
+                                {"tokens", std::move(list)}});
   });
-  json::array list(tokens.begin(), tokens.end());
-  const json::object body = {{"count", static_cast<int64_t>(tokens.size())},
-                             {"max_model_len", model.language->context_tokens()},
-                             {"tokens", std::move(list)}};
-  exchange.respond(200, kJson, to_json(body));
+  exchange.respond(200, kJson, body);
 }
 
 void Service::detokenize(Exchange& exchange) {
-  const DetokenizeRequest request = parse_detokenize(exchange.request().body());
+  const DetokenizeRequest request = read(exchange, parse_detokenize);
   const std::shared_ptr<Model> named = model_or_only(request.model);
   const Model& model = *named;
-  const std::vector<Token> tokens = tokens_of(exchange, model, request.tokens, false);
+  const std::vector<Token> tokens = tokens_of(exchange, model, request.tokens);
   const std::string text = valid_utf8(model.language->detokenize(tokens));
   exchange.respond(200, kJson, to_json(json::object{{"prompt", text}, {"content", text}}));
 }

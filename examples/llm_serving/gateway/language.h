@@ -47,6 +47,13 @@ class Language {
 
   // `marks`: texts like <|im_end|> are the model's marks (a template wrote them), and not a user's characters.
   virtual std::vector<Token> tokenize(std::string_view text, bool add_special, bool marks) const = 0;
+  // Of a prompt, with what stands before a text. One with more tokens than context_tokens() need not be read to its end: then
+  // `at_least` says how many it has, and there are none.
+  struct PromptTokens {
+    std::vector<Token> tokens;
+    int64_t at_least = 0;
+  };
+  virtual PromptTokens tokenize_prompt(std::string_view text, bool marks) const = 0;
   virtual std::string piece(Token token) const = 0;  // its bytes
   virtual std::string detokenize(std::span<const Token> tokens) const = 0;
   virtual int32_t vocabulary() const = 0;

@@ -4,8 +4,8 @@
 //   std::shared_ptr<Model> model = service.add_model("smollm2", language, link);
 //   HttpServer server(io, service, {.port = 8000});
 //
-// One owner: the io thread. Templates and tokens are computed on a thread of its own, and those with grammars, which may take a
-// second each before they are refused, on another.
+// One owner: the io thread. Templates and tokens are computed on a thread of its own; those with grammars, which may take a second
+// each before they are refused, on another, and those of long bodies on a third: nobody waits behind a stranger's book.
 #pragma once
 
 #include <boost/asio.hpp>
@@ -42,6 +42,7 @@ class Service : public HttpHandler {
   ~Service() override {
     workbench_.join();
     grammars_.join();
+    long_texts_.join();
   }
 
   std::shared_ptr<Model> add_model(const std::string& name, std::shared_ptr<const Language> language, EngineLink& link);
@@ -80,8 +81,10 @@ class Service : public HttpHandler {
   std::shared_ptr<Model> model(const std::string& name);
   std::shared_ptr<Model> model_or_only(const std::string& name);
   boost::json::object describe(const Model& model) const;
-  boost::asio::thread_pool& pool_for(const Generation& generation, bool tools);
-  std::vector<Token> tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt, bool add_special);
+  boost::asio::thread_pool& pool_for(const Exchange& exchange, bool grammar = false);
+  std::vector<Token> tokens_of(Exchange& exchange, const Model& model, const Prompt& prompt);
+  template <class Body>
+  Body read(Exchange& exchange, Body (*parse)(std::string_view));
 
   ServiceOptions options_;
   Access access_;
@@ -90,6 +93,7 @@ class Service : public HttpHandler {
   std::map<std::string, std::shared_ptr<Model>> retired_;
   boost::asio::thread_pool workbench_{1};
   boost::asio::thread_pool grammars_{1};
+  boost::asio::thread_pool long_texts_{1};
 };
 
 }  // namespace serving::gateway

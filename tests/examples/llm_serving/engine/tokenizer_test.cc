@@ -1,6 +1,7 @@
 // If these fail, a prompt is not what its author wrote, or an answer is unreadable.
 #include "examples/llm_serving/engine/tokenizer.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
 
 #include "tests/examples/llm_serving/engine/engine_harness.h"
@@ -42,6 +43,41 @@ TEST(Tokenizer, AnEmojiIsSeveralTokensOfBytes) {
   for (Token token : tokens) bytes += tokenizer.piece(token);
   EXPECT_EQ(bytes, "\xF0\x9F\xA6\xA9");
   EXPECT_EQ(tokenizer.decode({tokens[0]}), "\xEF\xBF\xBD");
+}
+
+std::string repeated(const std::string& word, size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += word;
+  return text;
+}
+
+TEST(Tokenizer, ATextWithTooManyTokensIsNotReadToItsEnd) {
+  const Tokenizer& tokenizer = test_tokenizer();
+  for (const char* word : {"word ", "a", "\xF0\x9F\xA6\xA9", "        \n", "1234567890"}) {
+    const std::string book = repeated(word, 15 << 20);
+    const auto begin = std::chrono::steady_clock::now();
+    const Tokenizer::Bounded bounded = tokenizer.encode_up_to(book, Special::kPlain, 2048);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2)) << word << ": all of it takes 20";
+    EXPECT_GT(bounded.at_least, 2048) << word;
+    EXPECT_TRUE(bounded.tokens.empty());
+    // What it says is true, of a text that is long enough to be cut.
+    const std::string chapter = repeated(word, 100'000);
+    const auto all = static_cast<int64_t>(tokenizer.encode(chapter, Special::kPlain).size());
+    EXPECT_LE(tokenizer.encode_up_to(chapter, Special::kPlain, 1024).at_least, all) << word;
+  }
+}
+
+TEST(Tokenizer, ATextThatFitsIsReadWhole) {
+  const Tokenizer& tokenizer = test_tokenizer();
+  // Many bytes a token, and few; with as many tokens as there may be.
+  for (const std::string& text : {std::string(), repeated("                                ", 8000),
+                                  repeated("word ", 8000), repeated("\xF0\x9F\xA6\xA9", 8000)}) {
+    const std::vector<Token> tokens = tokenizer.encode(text, Special::kPlain);
+    const Tokenizer::Bounded bounded =
+        tokenizer.encode_up_to(text, Special::kPlain, static_cast<int64_t>(tokens.size()));
+    EXPECT_EQ(bounded.tokens, tokens) << text.substr(0, 8);
+    EXPECT_EQ(bounded.at_least, 0);
+  }
 }
 
 TEST(Tokenizer, TheModelTellsItsSizes) {

@@ -21,6 +21,9 @@ class ByteLanguage : public Language {
     for (const unsigned char byte : text) tokens.push_back(byte);
     return tokens;
   }
+  PromptTokens tokenize_prompt(std::string_view text, bool marks) const override {
+    return {tokenize(text, true, marks), 0};
+  }
   std::string piece(Token token) const override { return std::string(1, static_cast<char>(token)); }
   std::string detokenize(std::span<const Token> tokens) const override {
     std::string text;

@@ -422,6 +422,37 @@ TEST_F(ServiceTest, AModelWhoseFilesAreStillFetchedIsSaidToLoad) {
   EXPECT_EQ(ask(post("/v1/completions", R"({"model":"large","prompt":"a"})")).status, 404);
 }
 
+// Reads a long text until it is let go.
+class SlowLanguage : public ByteLanguage {
+ public:
+  PromptTokens tokenize_prompt(std::string_view text, bool marks) const override {
+    if (text.size() < 100'000) return ByteLanguage::tokenize_prompt(text, marks);
+    ++reading;
+    let_go.get_future().wait();
+    return {{}, 25'000};
+  }
+  mutable std::atomic<int> reading = 0;
+  mutable std::promise<void> let_go;
+};
+
+TEST_F(ServiceTest, NobodyWaitsBehindALongText) {
+  const auto slow = std::make_shared<SlowLanguage>();
+  language_ = slow;
+  start();
+  replicas(1);
+  Client longer(server_->port());
+  longer.send(post("/v1/chat/completions", chat(std::string(200'000, 'a'), 1)));
+  wait_for([&slow] { return slow->reading == 1; }, "the long one is being read");
+  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1))).status, 200);
+  EXPECT_EQ(ask(post("/v1/completions", R"({"model":"m","prompt":"a"})")).status, 200);
+  EXPECT_EQ(ask(post("/tokenize", R"({"prompt":"a"})")).status, 200);
+  slow->let_go.set_value();
+  const Answer answer = longer.answer();
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.value().at("error").at("code").as_string(), "context_length_exceeded");
+  EXPECT_THAT(answer.body, HasSubstr("4096 tokens. However, your prompt contains at least 25000 tokens"));
+}
+
 TEST_F(ServiceTest, AFullQueueIs429) {
   start();
   replicas(2);
