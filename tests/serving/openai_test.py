@@ -109,6 +109,14 @@ def test_json_object(served):
         assert isinstance(json.loads(choice.message.content), dict)
 
 
+def test_grammar(served):
+    grammar = {"grammar": 'root ::= ("yes" | "no") "!"'}
+    choice = chat(served, extra_body=grammar).choices[0]
+    assert choice.message.content in ("yes!", "no!") and choice.finish_reason == "stop"
+    choice = served.client.completions.create(model=served.model, prompt="Is water wet?", temperature=1, seed=3, extra_body=grammar).choices[0]
+    assert choice.text in ("yes!", "no!") and choice.finish_reason == "stop"
+
+
 def test_required_tool_is_called(served):
     ask = dict(messages=[{"role": "user", "content": "What is the weather in Paris?"}], tools=WEATHER, tool_choice="required", max_tokens=150)
     choice = chat(served, **ask).choices[0]

@@ -86,6 +86,13 @@ TEST(ModelPath, FindsFilesAndNamesInModels) {
   EXPECT_EQ(*find_model("big"), (home / "models" / "big-00001-of-00002.gguf").string());
   EXPECT_FALSE(find_model("other"));
   EXPECT_FALSE(find_model("pip:no_such_package_here"));
+  const auto package = home / "some_model";
+  std::filesystem::create_directories(package / "data");
+  std::ofstream(package / "__init__.py") << "";
+  setenv("PYTHONPATH", home.c_str(), 1);
+  EXPECT_NE(find_model("pip:some-model").problem().what.find("no .gguf file is in"), std::string::npos);
+  std::ofstream(package / "data" / "tiny.gguf") << "GGUF";
+  EXPECT_EQ(*find_model("pip:some-model"), (package / "data" / "tiny.gguf").string());
   std::filesystem::remove_all(home);
   EXPECT_EQ(model_name_of("/a/big-00001-of-00003.gguf"), "big");
   EXPECT_EQ(model_name_of("/a/tiny.gguf"), "tiny");
