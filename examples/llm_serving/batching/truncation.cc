@@ -1,7 +1,9 @@
 #include "examples/llm_serving/batching/truncation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 namespace serving {
 namespace {
@@ -25,7 +27,38 @@ Mass mass_of(const std::vector<Candidate>& candidates) {
   return mass;
 }
 
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
+
+// In lanes, which one instruction compares together: no order of the values is lost by that.
+float maximum(std::span<const float> values) {
+  std::array<float, 16> lanes;
+  lanes.fill(kLeast);
+  size_t i = 0;
+  for (; i + lanes.size() <= values.size(); i += lanes.size()) {
+    const float* const next = values.data() + i;
+    for (size_t lane = 0; lane < lanes.size(); ++lane)
+      lanes[lane] = next[lane] > lanes[lane] ? next[lane] : lanes[lane];
+  }
+  for (; i < values.size(); ++i) lanes[0] = std::max(lanes[0], values[i]);
+  return *std::max_element(lanes.begin(), lanes.end());
+}
+
 }  // namespace
+
+size_t greatest(std::span<const float> values) {
+  constexpr size_t kBlock = 1024;
+  float most = kLeast;
+  size_t block = 0;
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const float here = maximum(values.subspan(begin, std::min(kBlock, values.size() - begin)));
+    if (here > most) {
+      most = here;
+      block = begin;
+    }
+  }
+  const auto found = std::find(values.begin() + static_cast<ptrdiff_t>(block), values.end(), most);
+  return found == values.end() ? 0 : static_cast<size_t>(found - values.begin());
+}
 
 void keep_top_k(std::vector<Candidate>& candidates, size_t count) {
   if (candidates.size() <= count) return;

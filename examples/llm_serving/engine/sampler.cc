@@ -102,7 +102,7 @@ void Sampler::accept(Token token) {
 }
 
 Sampled Sampler::likelihood(std::span<const float> logits, Token token) const {
-  const float most = *std::max_element(logits.begin(), logits.end());
+  const float most = logits[greatest(logits)];
   double sum = 0;
   for (float logit : logits) sum += std::exp(logit - most);
   const float norm = most + static_cast<float>(std::log(sum));
@@ -144,8 +144,8 @@ bool Sampler::truncates() const {
 
 Token Sampler::choose(std::span<const float> logits, int32_t position) {
   if (sampling_.temperature <= 0) {
-    const auto most = std::max_element(logits.begin(), logits.end());
-    return *most > kNever ? static_cast<Token>(most - logits.begin()) : -1;
+    const size_t most = greatest(logits);
+    return logits[most] > kNever ? static_cast<Token>(most) : -1;
   }
   if (!truncates()) return best(logits, position);
   std::vector<Candidate> candidates;
@@ -169,10 +169,9 @@ Token Sampler::choose(std::span<const float> logits, int32_t position) {
 // Over the whole vocabulary: nearly all candidates are ruled out without a logarithm.
 Token Sampler::best(std::span<const float> logits, int32_t position) const {
   const uint64_t stream = stream_of(sampling_.seed, position);
-  const auto first = std::max_element(logits.begin(), logits.end());
-  if (!(*first > kNever)) return -1;
-  auto token = static_cast<Token>(first - logits.begin());
-  double most = *first / sampling_.temperature + noise(bits_of(stream, token));
+  auto token = static_cast<Token>(greatest(logits));
+  if (!(logits[token] > kNever)) return -1;
+  double most = logits[token] / sampling_.temperature + noise(bits_of(stream, token));
   for (size_t i = 0; i < logits.size(); ++i) {
     const uint64_t bits = bits_of(stream, static_cast<Token>(i));
     const float logit = logits[i] / sampling_.temperature;

@@ -1,8 +1,11 @@
 // If these fail, top_k, top_p, min_p and typical do not cut where their documents say.
 #include "examples/llm_serving/batching/truncation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
+#include <random>
 #include <set>
 
 namespace serving {
@@ -28,6 +31,21 @@ std::set<Token> kept(Keep keep) {
   std::vector<Candidate> candidates = of_probabilities(kFour);
   keep(candidates);
   return tokens_of(candidates);
+}
+
+TEST(Truncation, TheGreatestIsTheFirstOfTheBest) {
+  std::minstd_rand random(7);
+  for (size_t size : {1, 2, 15, 16, 17, 1023, 1024, 1025, 5000}) {
+    for (unsigned kinds : {1u, 3u, 100'000u}) {  // few: many are equal
+      std::vector<float> values(size);
+      for (float& value : values) value = static_cast<float>(random() % kinds) - 50'000;
+      EXPECT_EQ(greatest(values), static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin()));
+    }
+  }
+  constexpr float kNever = -std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(greatest(std::vector<float>(2000, kNever)), 0u);
+  EXPECT_EQ(greatest(std::vector<float>(2000, kNan)), 0u);
+  EXPECT_EQ(greatest(std::vector<float>{kNan, kNever, -3, kNan, -2, -2}), 4u);
 }
 
 TEST(Truncation, TopKKeepsTheBest) {
