@@ -98,7 +98,11 @@ std::string base64_of(const std::vector<float>& vector) {
 }  // namespace
 
 Answers::Answers(Api api, std::string id, int64_t created, std::string model)
-    : api_(api), id_(std::move(id)), created_(created), model_(std::move(model)) {}
+    : api_(api), id_(std::move(id)), created_(created), model_(std::move(model)) {
+  before_index_ = to_json(head(true));
+  before_index_.back() = ',';
+  before_index_ += R"("choices":[{"index":)";
+}
 
 json::object Answers::head(bool chunk) const {
   const char* object = api_ == Api::kCompletion ? "text_completion"
@@ -155,10 +159,22 @@ std::string Answers::first(int32_t index) const {
   return chunk(index, {{"role", "assistant"}, {"content", ""}}, nullptr);
 }
 
+// What nearly every token is told by: put together from what all chunks have alike.
+std::string Answers::plain(int32_t index, std::string_view piece) const {
+  std::string out = before_index_;
+  out += std::to_string(index);
+  out += api_ == Api::kChat ? R"(,"delta":{"content":)" : R"(,"text":)";
+  out += json::serialize(json::string_view(piece.data(), piece.size()));
+  out += api_ == Api::kChat ? "}" : "";
+  out += R"(,"logprobs":null,"finish_reason":null}]})";
+  return out;
+}
+
 std::string Answers::text(int32_t index, std::string_view piece, const std::vector<TokenDetail>* details,
                           int64_t offset) const {
+  if (details == nullptr) return plain(index, piece);
   json::object delta = {{api_ == Api::kChat ? "content" : "text", piece}};
-  if (details != nullptr) delta["logprobs"] = logprobs(*details, offset);
+  delta["logprobs"] = logprobs(*details, offset);
   return chunk(index, std::move(delta), nullptr);
 }
 

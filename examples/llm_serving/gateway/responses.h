@@ -76,6 +76,7 @@ class Answers {
 
  private:
   boost::json::object head(bool chunk) const;
+  std::string plain(int32_t index, std::string_view piece) const;
   std::string chunk(int32_t index, boost::json::object delta, boost::json::value finish) const;
   boost::json::value logprobs(const std::vector<TokenDetail>& details, int64_t offset) const;
 
@@ -83,6 +84,7 @@ class Answers {
   std::string id_;
   int64_t created_;
   std::string model_;
+  std::string before_index_;  // of each chunk
 };
 
 // One event of a stream, and its end.

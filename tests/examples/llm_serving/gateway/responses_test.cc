@@ -51,6 +51,15 @@ TEST(ChatLogprobs, TellTokenBytesAndAlternatives) {
   EXPECT_EQ(entry.at("top_logprobs").at(0).at("token").get_string(), "a");
 }
 
+TEST(CompletionStream, ChunksHaveOpenAisExactShapes) {
+  const std::string head =
+      R"({"id":"cmpl-1","object":"text_completion","created":1700000000,"model":"m","system_fingerprint":"rayo-0.1.0",)";
+  EXPECT_EQ(kCompletion.text(3, "a \"quoted\"\n", nullptr),
+            head + R"("choices":[{"index":3,"text":"a \"quoted\"\n","logprobs":null,"finish_reason":null}]})");
+  EXPECT_EQ(kCompletion.finish(3, "stop"),
+            head + R"("choices":[{"index":3,"text":"","logprobs":null,"finish_reason":"stop"}]})");
+}
+
 TEST(CompletionLogprobs, TellOffsetsInTheText) {
   const std::vector<TokenDetail> details = {{.chosen = {"ab", -1}, .top = {{"ab", -1}, {"c", -2}}},
                                             {.chosen = {"d", -3}, .top = {}}};
