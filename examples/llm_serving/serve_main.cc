@@ -17,6 +17,27 @@ int say(const serving::Ending& ending) {
   return ending.code;
 }
 
+// False: there is no cluster, and `own`, one of this program's own, would do nothing.
+bool join(int argc, char** argv, bool own) {
+  try {
+    rayo::init(argc, argv, {.address = own ? "" : "auto"});
+    return true;
+  } catch (const rayo::Unavailable&) {
+    if (own || serving::cluster_runs()) throw;
+    return false;
+  }
+}
+
+serving::Ending no_cluster(bool serves) {
+  if (serves)
+    return {.code = 3,
+            .what = "cannot serve with --detach: no cluster is running here that it could live in",
+            .next = "rayo start --head, then the same command"};
+  return {.code = 3,
+          .what = "no cluster is running here; a rayo serve that began without one is reached by its URL alone",
+          .next = "rayo start --head, then rayo serve MODEL"};
+}
+
 int run(int argc, char** argv) {
   using Verb = serving::ServeOptions::Verb;
   if (argc > 1 && argv[1] == std::string_view("bench")) return serving::load::bench({argv + 2, argv + argc});
@@ -29,12 +50,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   const bool serves = options.verb == Verb::kServe;
-  if (serves && options.detach && !serving::cluster_runs())
-    return say({.code = 3,
-                .what = "cannot serve with --detach: no cluster is running here that it could live in",
-                .next = "rayo start --head, then the same command"});
   try {
-    rayo::init(argc, argv);
+    if (!join(argc, argv, serves && !options.detach)) return say(no_cluster(serves));
     return say(serves ? serving::serve(options) : serving::control(options));
   } catch (const rayo::Unavailable& error) {
     return say({.code = 3, .what = error.text(), .next = error.next_step()});

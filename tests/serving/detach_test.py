@@ -154,6 +154,9 @@ def test_what_cannot_be_served_is_told_and_leaves_nothing(one, tmp_path):
 def test_without_a_cluster_there_is_nothing_to_live_in():
     home = Home()
     try:
+        for words in (["status"], ["status", "--json"], ["stop"], ["scale", "2"]):
+            what, next_step = home.rayo("serve", *words, code=3).error
+            assert "no cluster is running here" in what and next_step.startswith("rayo start --head")
         what, next_step = home.rayo("serve", str(MODEL), "--detach", code=3).error
         assert "no cluster is running here" in what and next_step.startswith("rayo start --head")
     finally:
