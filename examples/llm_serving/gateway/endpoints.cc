@@ -112,6 +112,7 @@ void Service::chat(Exchange& exchange) {
   one.stop.insert(one.stop.end(), rendered.stop.begin(), rendered.stop.end());
   Answers answers(Answers::Api::kChat, answer_id("chatcmpl-", exchange), std::time(nullptr), model.name);
   Production production(exchange, model, std::move(answers), request.generation, options_.ping);
+  production.count_prompt(one.prompt.size());
   for (int32_t i = 0; i < request.generation.n; ++i) {
     Request choice = one;
     choice.sampling.seed += static_cast<uint64_t>(i);
@@ -128,8 +129,10 @@ void Service::completion(Exchange& exchange) {
   exchange.run_on(pool_for(exchange, request.generation.format.kind != OutputFormat::Kind::kText),
                   [&] { grammar = model.language->grammar(request.generation.format); });
   std::vector<std::pair<Request, std::string>> choices;
+  size_t counted = 0;  // tokens of prompts
   for (const Prompt& prompt : request.prompts) {
     Request one = request_of(exchange, model, request.generation, tokens_of(exchange, model, prompt));
+    counted += one.prompt.size();
     one.sampling.grammar = grammar;
     one.prompt_logprobs = request.echo && one.sampling.logprobs >= 0;
     std::string echo;
@@ -145,6 +148,7 @@ void Service::completion(Exchange& exchange) {
   }
   Answers answers(Answers::Api::kCompletion, answer_id("cmpl-", exchange), std::time(nullptr), model.name);
   Production production(exchange, model, std::move(answers), request.generation, options_.ping);
+  production.count_prompt(counted);
   for (auto& [choice, echo] : choices) production.add(std::move(choice), nullptr, std::move(echo));
   production.run();
 }

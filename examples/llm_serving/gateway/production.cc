@@ -32,7 +32,6 @@ Production::~Production() {
 }
 
 void Production::add(Request request, std::unique_ptr<OutputReader> reader, std::string echo) {
-  usage_.prompt_tokens += static_cast<int64_t>(request.prompt.size());
   Part part;
   part.reader = std::move(reader);
   part.choice.has_details = generation_.sampling.logprobs >= 0;

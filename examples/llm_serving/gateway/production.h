@@ -19,6 +19,8 @@ class Production {
   Production(const Production&) = delete;
   Production& operator=(const Production&) = delete;
 
+  // Tokens of prompts, each told once, however many choices it has.
+  void count_prompt(size_t tokens) { usage_.prompt_tokens += static_cast<int64_t>(tokens); }
   // One choice, which begins when its turn comes. `echo`: text that stands before its output.
   void add(Request request, std::unique_ptr<OutputReader> reader, std::string echo = {});
   // Until the end. Throws the ApiError that ends it before anything was answered.

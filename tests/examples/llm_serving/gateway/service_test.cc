@@ -206,6 +206,12 @@ TEST_F(ServiceTest, ManyChoicesKeepTheirPlaces) {
   ASSERT_EQ(body.at("choices").as_array().size(), 4u);
   EXPECT_EQ(body.at("choices").at(0).at("text").as_string(), "a" + expected_text("a", 3));
   EXPECT_EQ(body.at("choices").at(3).at("text").as_string(), "b" + expected_text("b", 3));
+  EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 2) << "each prompt is counted once";
+  EXPECT_EQ(body.at("usage").at("completion_tokens").as_int64(), 4 * 3);
+  const json::value chat_usage = ask(post("/v1/chat/completions", chat("Hi", 3, R"(,"n":3)"))).value().at("usage");
+  EXPECT_EQ(
+      json::serialize(chat_usage),
+      R"({"prompt_tokens":3,"completion_tokens":9,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0}})");
 }
 
 TEST_F(ServiceTest, AnEchoWithLogprobsTellsThePromptsToo) {
