@@ -2,178 +2,15 @@
 // answer, half of one, or another one's; an engine that works for clients that have left; a server that stands still.
 #include "examples/llm_serving/gateway/service.h"
 
-#include <future>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <thread>
-
-#include "examples/llm_serving/gateway/http_server.h"
-#include "tests/examples/llm_serving/gateway/fake_engines.h"
+#include "tests/examples/llm_serving/gateway/served.h"
 
 namespace serving::gateway {
 namespace {
 
-namespace asio = boost::asio;
 namespace json = boost::json;
-using asio::ip::tcp;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
-
-struct Answer {
-  int status = 0;
-  std::string head;
-  std::string body;
-  json::value value() const { return json::parse(body); }
-};
-
-// A client that says bytes and reads bytes.
-class Client {
- public:
-  explicit Client(uint16_t port) : socket_(io_) {
-    socket_.connect({asio::ip::make_address("127.0.0.1"), port});
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  }
-  void send(std::string_view bytes) { asio::write(socket_, asio::buffer(bytes)); }
-  std::string until(std::string_view mark) {
-    while (in_.find(mark) == std::string::npos) {
-      if (!more()) break;
-    }
-    const size_t end = in_.find(mark);
-    const std::string out = in_.substr(0, end == std::string::npos ? end : end + mark.size());
-    in_.erase(0, out.size());
-    return out;
-  }
-  std::string rest() {
-    while (more()) {
-    }
-    return std::move(in_);
-  }
-  // An answer with Content-Length, or in chunks.
-  Answer answer() {
-    Answer answer;
-    answer.head = until("\r\n\r\n");
-    if (answer.head.size() > 12) answer.status = std::stoi(answer.head.substr(9, 3));
-    if (answer.head.find("chunked") != std::string::npos) {
-      while (true) {
-        const size_t size = std::stoul("0" + until("\r\n"), nullptr, 16);
-        answer.body += take(size);
-        take(2);
-        if (size == 0) return answer;
-      }
-    }
-    const size_t length = answer.head.find("Content-Length: ");
-    if (length != std::string::npos) answer.body = take(std::stoul(answer.head.substr(length + 16)));
-    return answer;
-  }
-  void close() { socket_.close(); }
-  // Sends nothing more, and reads on.
-  void finish() { socket_.shutdown(tcp::socket::shutdown_send); }
-
- private:
-  bool more() {
-    char piece[4096];
-    boost::system::error_code error;
-    const size_t bytes = socket_.read_some(asio::buffer(piece), error);
-    in_.append(piece, bytes);
-    return !error;
-  }
-  std::string take(size_t bytes) {
-    while (in_.size() < bytes && more()) {
-    }
-    std::string out = in_.substr(0, bytes);
-    in_.erase(0, bytes);
-    return out;
-  }
-  asio::io_context io_;
-  tcp::socket socket_;
-  std::string in_;
-};
-
-std::string post(const std::string& path, const std::string& body, const std::string& headers = "") {
-  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-std::string get(const std::string& path, const std::string& headers = "") {
-  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
-}
-std::string chat(const std::string& text, int tokens, const std::string& more = "") {
-  return R"({"model":"m","messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":)" +
-         std::to_string(tokens) + more + "}";
-}
-
-// What the events of a stream say together.
-std::string streamed_text(const std::string& body) {
-  std::string text;
-  size_t at = 0;
-  while ((at = body.find("data: {", at)) != std::string::npos) {
-    const size_t end = body.find("\n\n", at);
-    const json::value event = json::parse(body.substr(at + 6, end - at - 6));
-    for (const json::value& choice : event.at("choices").as_array()) {
-      if (const json::value* content = choice.at("delta").as_object().if_contains("content"))
-        text += std::string(content->as_string());
-    }
-    at = end;
-  }
-  return text;
-}
-
-class ServiceTest : public testing::Test {
- protected:
-  void start(ServiceOptions options = {}, HttpLimits limits = {}, size_t most_connections = 16384,
-             milliseconds pace = milliseconds(2)) {
-    engines_ = std::make_unique<FakeEngines>(io_, pace);
-    service_ = std::make_unique<Service>(std::move(options));
-    model_ = service_->add_model("m", language_, *engines_);
-    engines_->attach(model_->dispatcher);
-    server_ = std::make_unique<HttpServer>(io_, *service_,
-                                           HttpOptions{.most_connections = most_connections, .limits = limits});
-    engines_->run();
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  // Runs on the io thread and answers what it answers.
-  template <class F>
-  auto on_io(F work) {
-    std::packaged_task<decltype(work())()> task(std::move(work));
-    auto result = task.get_future();
-    asio::post(io_, [&task] { task(); });
-    return result.get();
-  }
-  void replicas(int count) {
-    on_io([this, count] {
-      for (ReplicaId id = 1; id <= count; ++id) engines_->add(id);
-    });
-  }
-  template <class F>
-  void wait_for(F condition, const char* what) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!on_io(condition)) ASSERT_LT(std::chrono::steady_clock::now(), deadline) << what;
-  }
-  Answer ask(const std::string& request) {
-    Client client(server_->port());
-    client.send(request);
-    return client.answer();
-  }
-  void TearDown() override {
-    if (!thread_.joinable()) return;
-    on_io([this] {
-      server_->close();
-      engines_->stop();
-    });
-    thread_.join();  // every connection's coroutine has ended
-    EXPECT_EQ(service_->flights(), 0u);
-  }
-
-  std::shared_ptr<const Language> language_ = std::make_shared<ByteLanguage>();
-  asio::io_context io_;
-  std::unique_ptr<FakeEngines> engines_;
-  std::unique_ptr<Service> service_;
-  std::shared_ptr<Model> model_;
-  std::unique_ptr<HttpServer> server_;
-  std::thread thread_;
-};
 
 TEST_F(ServiceTest, AnswersAChatWholeAndStreamed) {
   start();
@@ -336,71 +173,6 @@ TEST_F(ServiceTest, AWholeAnswerIsTheSameOverDeaths) {
             expected_text("Tell me\n", 200));
 }
 
-TEST_F(ServiceTest, AClientThatLeavesFreesItsPlaceAtOnce) {
-  start();
-  replicas(1);
-  for (const char* more : {"", R"(,"stream":true)"}) {
-    Client client(server_->port());
-    client.send(post("/v1/chat/completions", chat("Hi", 3000, more)));
-    wait_for([this] { return engines_->working().has_value(); }, "the engine works");
-    client.close();
-    wait_for([this] { return !engines_->working(); }, "the engine stops working for a client that left");
-  }
-  EXPECT_EQ(engines_->cancelled, 2u);
-}
-
-TEST_F(ServiceTest, AClientThatSendsNothingMoreGetsItsAnswers) {
-  start();
-  replicas(1);
-  Client whole(server_->port());
-  whole.send(post("/v1/chat/completions", chat("Hi", 100)) + "\r\n" + post("/tokenize", R"({"prompt":"a"})") + "\r\n");
-  whole.finish();
-  const std::string both = whole.rest();  // to the end of the connection
-  EXPECT_THAT(both, HasSubstr("HTTP/1.1 200 OK"));
-  EXPECT_THAT(both, HasSubstr(expected_text("Hi\n", 100)));
-  EXPECT_THAT(both, HasSubstr(R"("tokens":[97])"));
-  EXPECT_THAT(both, Not(HasSubstr("HTTP/1.1 400"))) << "an empty line is no request";
-  for (const char* version : {"1.0", "1.1"}) {
-    Client stream(server_->port());
-    const std::string body = chat("Hi", 100, R"(,"stream":true)");
-    stream.send("POST /v1/chat/completions HTTP/" + std::string(version) +
-                "\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
-    stream.until("data: ");  // HTTP/1.0 has nothing that could be asked before
-    stream.finish();
-    EXPECT_THAT(stream.rest(), HasSubstr("data: [DONE]\n\n")) << version;
-  }
-}
-
-TEST_F(ServiceTest, ARequestThatEndsTooEarlyIsTold) {
-  start();
-  for (const char* begin :
-       {"GET /health HTTP/1.1\r\nHo", "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{}"}) {
-    Client client(server_->port());
-    client.send(begin);
-    client.finish();
-    EXPECT_THAT(client.rest(), testing::AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("ends before it is whole")))
-        << begin;
-  }
-}
-
-TEST_F(ServiceTest, OneThatSendsNothingMoreAndLeavesFreesItsPlace) {
-  start();
-  replicas(1);
-  for (const char* more : {"", R"(,"stream":true)"}) {
-    on_io([this] { engines_->stalled = true; });
-    Client client(server_->port());
-    client.send(post("/v1/chat/completions", chat("Hi", 3900, more)));
-    client.finish();
-    client.until("HTTP/1.1 100 Continue\r\n\r\n");  // it is asked, and is there
-    wait_for([this] { return engines_->working().has_value(); }, "the engine works");
-    on_io([this] { engines_->stalled = false; });
-    if (*more != '\0') client.until("data: ");
-    client.close();
-    wait_for([this] { return !engines_->working(); }, "the engine stops working for a client that left");
-  }
-  EXPECT_EQ(engines_->cancelled, 2u);
-}
-
 TEST_F(ServiceTest, BeforeItIsReadyItSaysSo) {
   start();
   EXPECT_EQ(ask(get("/health")).status, 200);
@@ -467,17 +239,6 @@ TEST_F(ServiceTest, AFullQueueIs429) {
   EXPECT_EQ(answer.status, 429);
   EXPECT_THAT(answer.head, HasSubstr("Retry-After: 3\r\n"));
   EXPECT_EQ(answer.value().at("error").at("code").as_string(), "rate_limit_exceeded");
-}
-
-TEST_F(ServiceTest, AQuietStreamPings) {
-  start({.ping = std::chrono::seconds(1)});
-  replicas(1);
-  on_io([this] { engines_->stalled = true; });
-  Client client(server_->port());
-  client.send(post("/v1/chat/completions", chat("Hi", 2, R"(,"stream":true)")));
-  EXPECT_THAT(client.until(": ping\n\n"), HasSubstr(": ping"));
-  on_io([this] { engines_->stalled = false; });
-  EXPECT_THAT(client.until("[DONE]"), HasSubstr("[DONE]"));
 }
 
 TEST_F(ServiceTest, ErrorsHaveStatusAndCode) {
@@ -594,72 +355,6 @@ TEST_F(ServiceTest, TurnsAreTakenOverAddressesWhereNoKeyIsAskedFor) {
     EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 1), made_up)).status, 200);
     EXPECT_EQ(on_io([this] { return engines_->last_client; }), "127.0.0.1") << made_up;
   }
-}
-
-TEST_F(ServiceTest, PipelinedRequestsAreAnsweredInOrder) {
-  start();
-  replicas(1);
-  Client client(server_->port());
-  client.send(post("/tokenize", R"({"prompt":"a"})") + post("/v1/chat/completions", chat("Hi", 5)) +
-              post("/tokenize", R"({"prompt":"b"})"));
-  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[97]");
-  EXPECT_EQ(client.answer().value().at("usage").at("completion_tokens").as_int64(), 5);
-  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[98]");
-}
-
-TEST_F(ServiceTest, BodiesInChunksAndInDropsAreRead) {
-  start();
-  replicas(1);
-  Client client(server_->port());
-  const std::string head = "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-  const std::string body = "5\r\n{\"pro\r\n9\r\nmpt\":\"a\"}\r\n0\r\n\r\n";
-  for (const char byte : head + body) client.send(std::string_view(&byte, 1));
-  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[97]");
-  client.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 14\r\n\r\n");
-  EXPECT_THAT(client.until("\r\n\r\n"), StartsWith("HTTP/1.1 100 Continue"));
-  client.send(R"({"prompt":"b"})");
-  EXPECT_EQ(json::serialize(client.answer().value().at("tokens")), "[98]");
-}
-
-TEST_F(ServiceTest, TooMuchIsRefused) {
-  start({}, {.header_bytes = 4096, .body_bytes = 10'000});
-  EXPECT_EQ(ask(post("/tokenize", std::string(10'001, ' '))).status, 413);
-  EXPECT_EQ(ask("GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: " + std::string(5000, 'a') + "\r\n\r\n").status, 431);
-  EXPECT_EQ(ask("GET /" + std::string(9000, 'a')).status, 431);
-}
-
-TEST_F(ServiceTest, OldClientsGetAStreamThatEndsWithTheConnection) {
-  start();
-  replicas(1);
-  Client client(server_->port());
-  const std::string body = chat("Hi", 4, R"(,"stream":true)");
-  client.send("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-              body);
-  const std::string all = client.rest();
-  EXPECT_THAT(all, HasSubstr("Connection: close"));
-  EXPECT_THAT(all, Not(HasSubstr("chunked")));
-  EXPECT_THAT(all, testing::EndsWith("data: [DONE]\n\n"));
-}
-
-TEST_F(ServiceTest, SilentConnectionsGiveWay) {
-  start({}, {.first_byte = std::chrono::seconds(1)}, 20);
-  replicas(1);
-  std::vector<std::unique_ptr<Client>> silent;
-  for (int i = 0; i < 60; ++i) silent.push_back(std::make_unique<Client>(server_->port()));
-  EXPECT_EQ(ask(post("/v1/chat/completions", chat("Hi", 3))).status, 200);
-  EXPECT_LE(on_io([this] { return server_->connections(); }), 20u);
-  wait_for([this] { return server_->connections() == 0; }, "silent connections are closed");
-}
-
-TEST_F(ServiceTest, AClientThatReadsNothingIsGivenUp) {
-  start({}, {}, 16384, milliseconds(0));
-  replicas(1);
-  Client client(server_->port());
-  std::string many = post("/v1/completions", R"({"model":"m","prompt":"a","n":16,"max_tokens":4000,"stream":true})");
-  client.send(many);
-  // Each of its choices is cancelled once 256 KiB wait for it.
-  wait_for([this] { return engines_->cancelled >= 16; }, "the engine stops working for who does not read");
-  EXPECT_EQ(ask(get("/health")).status, 200);
 }
 
 TEST_F(ServiceTest, ClosingFinishesWhatRuns) {
