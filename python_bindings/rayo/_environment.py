@@ -23,11 +23,20 @@ def in_environment(variables):
                 os.environ[name] = value
 
 
+def _path():
+    """sys.path as workers get it, and what of it belongs to this interpreter, which another one has its own of."""
+    path = [os.path.abspath(entry or os.getcwd()) for entry in sys.path]
+    standard = os.path.dirname(os.__file__)
+    packed = f"{os.path.dirname(standard)}/python{sys.version_info.major}{sys.version_info.minor}.zip"
+    own = [entry for entry in path if entry.startswith((standard, packed)) or entry.endswith(("/site-packages", "/dist-packages"))]
+    return {"path": path, "own": own, "interpreter": sys.executable}
+
+
 def worker_variables(packed):
     """What workers need to find rayo where this process found it; their own path is the driver's."""
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, [os.path.dirname(HERE), os.environ.get("PYTHONPATH", "")])),
-        "RAYO_PYTHON_PATH": json.dumps([os.path.abspath(entry or os.getcwd()) for entry in sys.path]),
+        "RAYO_PYTHON_PATH": json.dumps(_path()),
         "RAYO_PYTHON_VERSION": f"{sys.version_info.major}.{sys.version_info.minor}",  # pickled code is for one of them
         "RAYO_PYTHON_PACKAGES": json.dumps([entry[:2] for entry in packed]),
     }

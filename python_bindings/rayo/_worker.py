@@ -258,12 +258,17 @@ def _on_interrupt(_signum, _frame):
     raise KeyboardInterrupt("the call was cancelled")
 
 
+def _drivers_path():
+    """The driver's sys.path; for another interpreter than the driver's, without what belongs to that one."""
+    told = json.loads(os.environ.get("RAYO_PYTHON_PATH", "{}"))
+    if not told:
+        return []
+    return told["path"] if told["interpreter"] == sys.executable else [p for p in told["path"] if p not in told["own"]]
+
+
 def main():
     sys.stdout.reconfigure(line_buffering=True)
-    wanted, here = os.environ.get("RAYO_PYTHON_VERSION", ""), f"{sys.version_info.major}.{sys.version_info.minor}"
-    if wanted and wanted != here:
-        sys.exit(f"python_mismatch: the driver runs Python {wanted}, and this node's {sys.executable} is Python {here}")
-    path = json.loads(os.environ.get("RAYO_PYTHON_PATH", "[]"))
+    path = _drivers_path()
     sys.path[:] = path + [entry for entry in sys.path if entry not in path]
     sys.argv = [sys.argv[0]]
     signal.signal(signal.SIGINT, _on_interrupt)

@@ -243,8 +243,8 @@ def _load_cause(payload):
 
 def _of(kind, text, next_step, remote_type, stack, payload, death):
     """The exception for an ErrorRecord; called by the native part."""
-    if death is not None and death["kind"] == "start_failed" and death["last_log_lines"]:  # why, in the interpreter's words
-        text = f"{text}, on node {death['node'][:8]}: {death['last_log_lines'][-1]}"
+    if death is not None and death["kind"] == "start_failed" and death["last_log_lines"]:
+        text = f"{text}, on node {death['node'][:8]}: {_why_not_started(death['last_log_lines'][-1])}"
     if kind == 1:
         error = _task_error(text, payload)
         if not error.remote_traceback:
@@ -259,6 +259,16 @@ def _of(kind, text, next_step, remote_type, stack, payload, death):
     elif next_step:
         error.add_note(f"try: {next_step}")
     return error
+
+
+def _why_not_started(line):
+    """The last line of a worker that never came up: its interpreter's words."""
+    import sys
+
+    if "No module named 'rayo" not in line:
+        return line
+    here = f"{sys.executable} (Python {sys.version_info.major}.{sys.version_info.minor})"
+    return f"python_mismatch: the driver's {here} has rayo, and this node's Python has not: {line}"
 
 
 def _told(error, seen=()):

@@ -116,6 +116,7 @@ StatusOr<RayletSettings> read_raylet_settings(const Path& file) {
   members.take("object_store_bytes", settings.object_store_bytes);
   members.take("resources", settings.resources);
   members.take("labels", settings.labels);
+  members.take("python", settings.python);
   members.take("owner_pid", settings.owner_pid);
   RAYO_RETURN_IF_ERROR(members.status(file.string()));
   return settings;
@@ -149,6 +150,7 @@ Status write_settings(const Path& file, const RayletSettings& settings) {
                       {"object_store_bytes", settings.object_store_bytes},
                       {"resources", json::value_from(settings.resources)},
                       {"labels", json::value_from(settings.labels)},
+                      {"python", settings.python},
                       {"owner_pid", settings.owner_pid}};
   return write_private_file(file, json::serialize(object) + "\n");
 }

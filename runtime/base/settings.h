@@ -57,6 +57,7 @@ struct RayletSettings {
   int64_t object_store_bytes = -1;
   std::vector<std::pair<std::string, double>> resources;
   std::vector<std::pair<std::string, std::string>> labels;
+  std::string python;  // runs Python's workers; "": the driver's, or that of PATH
   int owner_pid = 0;
 };
 

@@ -203,6 +203,7 @@ StartError Start::start_node() {
                                 .object_store_bytes = options_.object_store_bytes,
                                 .resources = options_.resources,
                                 .labels = options_.labels,
+                                .python = options_.python,
                                 .owner_pid = options_.owner_pid};
   if (options_.head) {  // the port of --advertise is the head's
     auto advertised = base::parse_host(options_.advertise, 0);

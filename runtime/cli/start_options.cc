@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/base/programs.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
@@ -75,6 +76,12 @@ std::string key_that_stands_twice(std::string_view object) {
   return {};
 }
 
+base::StatusOr<std::string> parse_program(std::string_view flag, std::string_view text) {
+  std::string found = base::find_program(text);
+  if (!found.empty()) return found;
+  return wrong(cat("cannot use ", flag, " '", text, "': there is no such program"), cat(flag, " /usr/bin/python3"));
+}
+
 template <class Value>
 base::Status put(Value& target, base::StatusOr<Value> parsed) {
   if (!parsed.ok()) return parsed.status();
@@ -87,7 +94,7 @@ struct Given {
   bool head = false, local = false, block = false, json = false;
   std::string address, name, resume, node_ip, interface, advertise, data_interface, token_file, config, owner_pid;
   std::optional<std::string> port, http_port, node_port, num_cpus, num_gpus, memory, object_store_memory, resources,
-      labels;
+      labels, python;
 };
 
 void declare(Flags& flags, Given& given) {
@@ -108,6 +115,7 @@ void declare(Flags& flags, Given& given) {
   flags.text("--object-store-memory", given.object_store_memory, "SIZE", "(30 % of the memory)");
   flags.text("--resources", given.resources, "JSON", "own resources: '{\"tpu\": 2}'");
   flags.text("--labels", given.labels, "K=V,...", "to be placed by: zone=a,disk=ssd");
+  flags.text("--python", given.python, "PATH", "runs Python's workers here (the driver's path, else python3)");
   flags.text("--token-file", given.token_file, "FILE",
              "the cluster's token (else RAYO_TOKEN, RAYO_TOKEN_FILE, or asked for)");
   flags.text("--config", given.config, "FILE", "rayo.toml with settings (on the head)");
@@ -158,6 +166,7 @@ base::Status convert_amounts(const Given& given, StartOptions& options) {
   }
   if (given.resources) RAYO_RETURN_IF_ERROR(put(options.resources, parse_resources(*given.resources)));
   if (given.labels) RAYO_RETURN_IF_ERROR(put(options.labels, parse_labels(*given.labels)));
+  if (given.python) RAYO_RETURN_IF_ERROR(put(options.python, parse_program("--python", *given.python)));
   if (!given.owner_pid.empty()) {
     RAYO_ASSIGN_OR_RETURN(double pid, parse_amount("--owner-pid", given.owner_pid));
     options.owner_pid = static_cast<int>(pid);

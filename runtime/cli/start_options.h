@@ -44,6 +44,7 @@ struct StartOptions {
   int64_t object_store_bytes = -1;
   std::vector<std::pair<std::string, double>> resources;
   std::vector<std::pair<std::string, std::string>> labels;
+  std::string python;  // absolute
   std::string token_file;
   std::string config_file;
   bool block = false;

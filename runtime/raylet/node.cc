@@ -141,6 +141,7 @@ struct Node::State {
         calls(processes),
         transfer(loop, joined.data_secret) {
     if (start.open_files) starter.use_open_files(*start.open_files);
+    starter.use_python(settings.python);
   }
 
   PoolLimits pool_limits() const {

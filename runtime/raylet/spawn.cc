@@ -22,6 +22,7 @@ using base::cat;
 struct Prepared {
   std::vector<char*> argv;
   std::vector<char*> envp;
+  const char* program = nullptr;
   const char* directory = nullptr;
   int program_fd = -1;
   int null_fd = -1;
@@ -55,7 +56,10 @@ void run_child(Prepared& p) {
     _exit(127);
   }
   if (p.open_files) setrlimit(RLIMIT_NOFILE, p.open_files);
-  fexecve(p.program_fd, p.argv.data(), p.envp.data());
+  if (p.program)
+    execve(p.program, p.argv.data(), p.envp.data());
+  else
+    fexecve(p.program_fd, p.argv.data(), p.envp.data());
   p.failure = errno;
   _exit(127);
 }
@@ -70,6 +74,7 @@ base::StatusOr<pid_t> spawn_child(const SpawnRequest& request) {
   prepared.envp = pointers(request.environment);
   prepared.directory = request.working_directory.c_str();
   prepared.program_fd = request.program_fd;
+  if (!request.program.empty()) prepared.program = request.program.c_str();
   prepared.null_fd = null_fd;
   prepared.out_fd = request.out_fd;
   prepared.error_fd = request.error_fd;

@@ -15,6 +15,7 @@ namespace rayo::raylet {
 
 struct SpawnRequest {
   int program_fd = -1;                   // run by descriptor, so the file may be renamed or replaced meanwhile
+  std::string program;                   // set: run by this path instead (it may be a script)
   std::vector<std::string> arguments;    // argv, [0] included
   std::vector<std::string> environment;  // KEY=VALUE
   std::string working_directory;         // "" or gone: stays where the raylet is

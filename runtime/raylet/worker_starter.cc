@@ -1,6 +1,7 @@
 #include "runtime/raylet/worker_starter.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -9,8 +10,8 @@
 #include "runtime/base/ids.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "runtime/raylet/interpreter.h"
 #include "runtime/raylet/node_resources.h"
-#include "runtime/raylet/spawn.h"
 #include "runtime/raylet/verdict.h"
 #include "runtime/rpc/proto_ids.h"
 
@@ -111,16 +112,28 @@ base::Status WorkerStarter::start_zygote(const Job& job) {
   return absl::OkStatus();
 }
 
-base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment,
-                                       bool zygote) {
-  RAYO_ASSIGN_OR_RETURN(base::Fd program, open_package_(job.package, loop_.deadline(kPackageLimit)));
+base::Status WorkerStarter::choose_program(const Job& job, SpawnRequest& request, base::Fd& file) {
+  request.arguments = job.arguments.empty() ? std::vector<std::string>{job.program} : job.arguments;
+  if (of_python(request.arguments)) {
+    const char* search = std::getenv("PATH");
+    RAYO_ASSIGN_OR_RETURN(request.program, find_interpreter(python_, request.arguments[0], search ? search : ""));
+    request.arguments[0] = request.program;
+    return absl::OkStatus();
+  }
+  RAYO_ASSIGN_OR_RETURN(file, open_package_(job.package, loop_.deadline(kPackageLimit)));
+  request.program_fd = file.get();
   // While the package came the job may have ended, or this node: nobody would end what begins now.
   if (jobs_.ended(job.id)) return base::failed(absl::StatusCode::kCancelled, "its job has ended");
   if (ending_) return node_stops();
-  RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
+  return absl::OkStatus();
+}
+
+base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment,
+                                       bool zygote) {
   SpawnRequest request;
-  request.program_fd = program.get();
-  request.arguments = job.arguments.empty() ? std::vector<std::string>{job.program} : job.arguments;
+  base::Fd program;
+  RAYO_RETURN_IF_ERROR(choose_program(job, request, program));
+  RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
   request.environment = job.environment;
   request.environment.insert(request.environment.end(), environment.begin(), environment.end());
   // Names as in runtime/worker/process.h, which a raylet does not include.

@@ -1,5 +1,5 @@
-// Starting processes of a job: the first by exec of its package, and where that one has a single thread it is
-// the job's zygote and forks the rest; else each is exec'd. Owns the children: it reaps them, and explains
+// Starting processes of a job: the first by exec of its package (of a Python driver, of an interpreter of this node:
+// interpreter.h), and where that one has a single thread it is the job's zygote and forks the rest; else each is exec'd. Owns the children: it reaps them, and explains
 // each end to Processes.
 //
 //   starter.start(process, job, {});   // in a fiber; later Processes has it with its wire, or it ends as start_failed
@@ -21,6 +21,7 @@
 #include "runtime/raylet/log_files.h"
 #include "runtime/raylet/package_store.h"
 #include "runtime/raylet/processes.h"
+#include "runtime/raylet/spawn.h"
 #include "runtime/raylet/worker_groups.h"
 #include "runtime/raylet/worker_pool.h"
 
@@ -59,6 +60,8 @@ class WorkerStarter {
   void use_groups(WorkerGroups& groups) { groups_ = &groups; }
   // How many files a worker may have open; not called: as many as this process.
   void use_open_files(const rlimit& limit) { open_files_ = limit; }
+  // Which Python runs Python's workers (find_interpreter); not called: the driver's, or that of PATH.
+  void use_python(std::string python) { python_ = std::move(python); }
   // The child's end of a socket that a zygote's child inherits; the other end becomes its session.
   using NewSession = std::function<void(base::Fd)>;
   void on_new_session(NewSession handler) { new_session_ = std::move(handler); }
@@ -91,6 +94,7 @@ class WorkerStarter {
 
   StartFailure try_start(ProcessId process, JobId job, const std::vector<std::string>& environment);
   base::Status start_zygote(const Job& job);
+  base::Status choose_program(const Job& job, SpawnRequest& request, base::Fd& file);
   base::Status exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment, bool zygote);
   base::Status fork_child(ProcessId process, ProcessId zygote, const std::vector<std::string>& environment);
   void watch(ProcessId process, pid_t pid);
@@ -108,6 +112,7 @@ class WorkerStarter {
   Listener listener_;
   WorkerGroups* groups_ = nullptr;
   std::optional<rlimit> open_files_;
+  std::string python_;
   NewSession new_session_;
   std::unordered_map<ProcessId, Child> children_;
   std::map<JobId, Zygote> zygotes_;

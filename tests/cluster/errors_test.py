@@ -256,6 +256,7 @@ INPUTS = {
     "object_store_too_small": head("--object-store-memory", "1"),
     "label_twice": head("--labels", "zone=a,zone=b"),
     "bad_label": head("--labels", "zone"),
+    "no_such_python": head("--python", "/nowhere/python3"),
     "bad_grace": command("stop", "--grace", "10"),
     "more_gpus_than_nvml": fake_gpus(2),
     "gpus_without_driver": lambda home: head("--num-gpus", "1")(with_env(home, RAYO_NVML_PATH="/nonexistent/libnvidia-ml.so.1")),

@@ -1,12 +1,15 @@
 """Every Python that is installed here either runs Rayo or is told why not; and what a node's Python lacks is told with the node
 and the interpreter. If one fails, a user reads a bare "No module named" and does not know where, or of what."""
 
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import textwrap
 
 import pytest
@@ -110,5 +113,108 @@ def test_a_node_without_rayo_is_named_with_its_interpreter(script):
         except ray.exceptions.RayError as error:
             print(str(error).replace("\\n", " "), error.death["node"] == ray.nodes()[0]["NodeID"])
     """)
-    assert "No module named 'rayo'" in done.stdout and sys.executable in done.stdout and "on node" in done.stdout, done.stdout + done.stderr
+    told = f"python_mismatch: the driver's {sys.executable} (Python {sys.version_info.major}.{sys.version_info.minor}) has rayo"
+    assert told in done.stdout and "on node" in done.stdout, done.stdout + done.stderr
+    assert f"{sys.executable}: " in done.stdout and "No module named 'rayo'" in done.stdout, done.stdout + done.stderr
     assert done.stdout.endswith("True\n"), done.stdout + done.stderr
+
+
+# ---- which Python a node runs ----
+
+
+@pytest.fixture()
+def cluster():
+    """Starts nodes of one cluster; `rayo("start", ...)` and the environment of its programs."""
+    folder = tempfile.mkdtemp(prefix="rayo-i-", dir="/tmp")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAYO_")}
+    environment |= {"RAYO_HOME": f"{folder}/home", "RAYO_RUNTIME_DIR": f"{folder}/run", "PYTHONPATH": str(_PACKAGE)}
+
+    def rayo(*arguments, **extra):
+        done = subprocess.run([_ROOT / "build/release/bin/rayo", *arguments], env={**environment, **extra}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    yield rayo, environment
+    rayo("stop", "--all")
+    shutil.rmtree(folder)
+
+
+_ANY = ("--port", "0", "--http-port", "0", "--node-port", "0", "--num-cpus", "1")
+
+
+def _joined(rayo, *flags, **extra):
+    address = json.loads(rayo("status", "--json"))["cluster"]["address"]
+    rayo("start", "--address", address, "--node-port", "0", "--num-cpus", "1", "--resources", '{"far": 1}', *flags, **extra)
+
+
+def _run(python, environment, tmp_path, text):
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(text))
+    done = subprocess.run([python, path], env=environment, text=True, capture_output=True, timeout=90, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _venv(place):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", place], check=True)
+    return str(place / "bin" / "python3")
+
+
+_WHICH = """
+    import sys
+    import rayo as ray
+
+    ray.init()
+
+    @ray.remote
+    def which():
+        return sys.executable
+
+    @ray.remote(resources={"far": 1})
+    class There:
+        def which(self):
+            return sys.executable
+
+    print(ray.get([which.remote(), which.options(resources={"far": 1}).remote()], timeout=60), ray.get(There.remote().which.remote(), timeout=60))
+"""
+
+
+def test_a_node_runs_the_python_that_its_owner_names(cluster, tmp_path):
+    rayo, environment = cluster
+    own = _venv(tmp_path / "own")
+    rayo("start", "--head", "--local", *_ANY)
+    _joined(rayo, "--python", own)
+    assert _run(sys.executable, environment, tmp_path, _WHICH) == f"{[sys.executable, own]} {own}\n"
+
+
+def test_a_node_without_the_drivers_python_runs_that_of_its_path(cluster, tmp_path):
+    rayo, environment = cluster
+    rayo("start", "--head", "--local", *_ANY, PATH="/usr/bin:/bin")
+    drivers = _venv(tmp_path / "venv")
+    text = """
+        import shutil
+        import sys
+        import rayo as ray
+
+        shutil.rmtree(sys.prefix)                       # as on a machine where there is no such environment
+        ray.init()
+        print(ray.get(ray.remote(lambda: sys.executable).remote(), timeout=60))
+    """
+    assert _run(drivers, environment, tmp_path, text) == "/usr/bin/python3\n"
+
+
+@pytest.mark.parametrize("python", [each.values[0] for each in _found() if not each.values[1].startswith("3.11.")])
+def test_another_minor_version_on_a_node_is_a_python_mismatch_with_both(cluster, tmp_path, python):
+    rayo, environment = cluster
+    rayo("start", "--head", "--local", *_ANY, "--python", python)
+    told = _run(sys.executable, environment, tmp_path, """
+        import rayo as ray
+
+        ray.init()
+        try:
+            ray.get(ray.remote(lambda: 1).remote(), timeout=60)
+        except ray.exceptions.RayError as error:
+            print(error)
+    """)
+    there = re.search(r"python(3\.\d+)", python)[1]
+    assert f"python_mismatch: the driver runs Python 3.11, and this node's {python} is Python {there}" in told, told

@@ -48,7 +48,8 @@ TEST_F(SettingsFiles, TheRayletReadsWhatStartWrote) {
                      .num_gpus = 0,
                      .memory_bytes = 1ll << 40,
                      .resources = {{"tpu", 2}},
-                     .labels = {{"zone", "a"}, {"disk", "ssd"}}};
+                     .labels = {{"zone", "a"}, {"disk", "ssd"}},
+                     .python = "/opt/python3"};
   ASSERT_TRUE(write_settings(dir_ / "s", out).ok());
   auto in = read_raylet_settings(dir_ / "s");
   ASSERT_TRUE(in.ok()) << in.status();
@@ -59,6 +60,7 @@ TEST_F(SettingsFiles, TheRayletReadsWhatStartWrote) {
   EXPECT_EQ(in->object_store_bytes, -1);
   EXPECT_EQ(in->resources, out.resources);
   EXPECT_EQ(in->labels, out.labels);
+  EXPECT_EQ(in->python, out.python);
 }
 
 TEST_F(SettingsFiles, WhatIsNoSettingsFileIsNamed) {

@@ -48,6 +48,8 @@ TEST(StartOptions, TakesEveryFlagOfTheContract) {
                       "{\"tpu\": 2, \"licence\": 0.25}",
                       "--labels",
                       "zone=a,disk=ssd",
+                      "--python",
+                      "sh",
                       "--token-file",
                       "t",
                       "--config",
@@ -66,6 +68,7 @@ TEST(StartOptions, TakesEveryFlagOfTheContract) {
   EXPECT_EQ(options.object_store_bytes, 512ll << 20);
   EXPECT_EQ(options.resources.size(), 2u);
   EXPECT_EQ(options.labels[1].second, "ssd");
+  EXPECT_TRUE(options.python.starts_with("/") && options.python.ends_with("/sh")) << options.python;
   EXPECT_EQ(options.advertise, "gate.lan:7000");
 }
 
@@ -122,6 +125,7 @@ TEST(StartOptions, WrongUseIsTwoLinesAndExitCodeTwo) {
       {"--head", "--resources", "{\"a\\\"b\": 1, \"c\": 2, \"a\\\"b\": 1}"},
       {"--head", "--resources", "{\"cpu\": 1}"},
       {"--head", "--labels", "zone"},
+      {"--head", "--python", "/nowhere/python3"},
       {"--head", "--labels", "zone=a,zone=b"},
       {"--head", "--labels", "zone=\xff"},
       {"--head", "--local", "--interface", "eth0"},
