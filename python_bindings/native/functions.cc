@@ -41,6 +41,14 @@ py::object& worker_module() {
   return *module;
 }
 
+// Before the first code of the user, which the arguments of a call may be of already. Where it fails, the next call tries
+// it again.
+void set_up() {
+  static bool done = false;  // under the GIL
+  if (!done) worker_module().attr("set_up")();
+  done = true;
+}
+
 std::string_view name_in(const Invocation& call) {
   Decoder in(call.arguments, "the arguments of a call");
   if (in.array() < 2) in.mismatch("a call from Python");
@@ -75,6 +83,7 @@ void run_task(Invocation& call, bool items) {
   const Running running(call);
   std::string what = "a task";
   guarded(what, [&] {
+    set_up();
     CallContents contents = read_arguments(call);
     const size_t end = contents.name.find('\n');  // of the key; behind it a name of the task's own
     py::object function = worker_module().attr("load")(contents.name.substr(0, end));
@@ -89,6 +98,7 @@ void run_task(Invocation& call, bool items) {
 void run_constructor(Invocation& call) {
   py::gil_scoped_acquire gil;
   guarded("a constructor", [&] {
+    set_up();
     CallContents contents = read_arguments(call);
     // (the object, its queues by method)
     const py::tuple made = worker_module().attr("construct")(contents.name, contents.args, contents.kwargs);

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from rayo import _native, _objects, exceptions
+from rayo import _beside, _native, _objects, exceptions
 from rayo._environment import in_environment, worker_variables
 
 _given = None  # the address that init() was called with
@@ -89,10 +89,11 @@ def init(
         "object_store_memory": object_store_memory,
     }
     _given = None if address in (None, "auto", "local") else address
+    script = _beside.script()
     on_main = threading.current_thread() is threading.main_thread()
     try:
         # Workers get a copy of the environment that this process has when it joins.
-        with in_environment({**environment, **worker_variables(packed)}):
+        with in_environment({**environment, **worker_variables(packed, script)}):
             _native.init([sys.executable, "-m", "rayo._worker"], options, on_main)
     except exceptions.RaySystemError as error:
         raise exceptions.ClusterConnectionError.of(error) from None
@@ -101,6 +102,8 @@ def init(
         from rayo import _packages
 
         _packages.publish(packed)
+    if script:
+        _beside.publish(script[1])
     return ClientContext(_address_info())
 
 

@@ -32,14 +32,15 @@ def _path():
     return {"path": path, "own": own, "interpreter": sys.executable}
 
 
-def worker_variables(packed):
-    """What workers need to find rayo where this process found it; their own path is the driver's."""
+def worker_variables(packed, script):
+    """What workers need to find rayo where this process found it; their own path is the driver's. `script`: _beside.script()."""
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, [os.path.dirname(HERE), os.environ.get("PYTHONPATH", "")])),
         "RAYO_PYTHON_PATH": json.dumps(_path()),
         "RAYO_PYTHON_VERSION": f"{sys.version_info.major}.{sys.version_info.minor}",  # pickled code is for one of them
         "RAYO_PYTHON_PACKAGES": json.dumps([entry[:2] for entry in packed]),
     }
+    variables["RAYO_PYTHON_SCRIPT"] = script[0] if script else ""
     if "RAYO_BIN" not in os.environ and os.path.exists(os.path.join(HERE, "bin", "rayo")):
         variables["RAYO_BIN"] = os.path.join(HERE, "bin")
     return variables

@@ -22,13 +22,33 @@ def _zip(path, prefix):
     names = []
     if os.path.isfile(path):
         names.append((path, os.path.basename(path)))
+    names += [(full, name) for full, name in files_below(path, prefix) if not _fits(os.path.relpath(full, path), left_out)]
+    if (size := sum(os.path.getsize(full) for full, _ in names)) > _LARGEST:
+        raise ValueError(f"{path} has {size} bytes; a folder of runtime_env may have {_LARGEST}: leave data out of it")
+    return packed_files(names)
+
+
+def _fits(name, patterns):
+    """Whether a file, or a folder above it, is named by one of the patterns (as in .gitignore; a '/' inside: from the top)."""
+    parts = name.split(os.sep)
+    for pattern in patterns:
+        from_top, pattern = "/" in pattern.rstrip("/"), pattern.strip("/")
+        if any(fnmatch.fnmatch("/".join(parts[: i + 1]) if from_top else parts[i], pattern) for i in range(len(parts))):
+            return True
+    return False
+
+
+def files_below(path, prefix):
+    """[(file, its name under `prefix`)]"""
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(set(folders) - _SKIPPED)
         for name in sorted(files):
             full = os.path.join(folder, name)
-            names.append((full, os.path.join(prefix, os.path.relpath(full, path))))
-    if (size := sum(os.path.getsize(full) for full, _ in names)) > _LARGEST:
-        raise ValueError(f"{path} has {size} bytes; a folder of runtime_env may have {_LARGEST}: leave data out of it")
+            yield full, os.path.join(prefix, os.path.relpath(full, path))
+
+
+def packed_files(names):
+    """[(file, its name there)] as a zip."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for full, name in names:
@@ -58,24 +78,26 @@ def publish(packed):
         _kept.append(_remote.store_large("package " + digest, content))
 
 
-def unpack(folder, wanted):
+def unpack(wanted):
     """In a worker: [(is it the working_dir, the folder)] of [(is it the working_dir, hash)]."""
-    places = []
-    for is_working_dir, digest in wanted:
-        place = os.path.join(folder, digest)
-        if not os.path.isdir(place):
-            content = _remote.load_large("package " + digest)
-            fresh = f"{place}.{os.getpid()}"
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                for entry in archive.infolist():
-                    path = archive.extract(entry, fresh)
-                    os.chmod(path, (entry.external_attr >> 16) & 0o777 | 0o600)
-            os.makedirs(fresh, exist_ok=True)  # an empty one
-            try:
-                os.rename(fresh, place)
-            except OSError:  # another worker was quicker
-                import shutil
+    return [(is_working_dir, place_of(digest, lambda: _remote.load_large("package " + digest))) for is_working_dir, digest in wanted]
 
-                shutil.rmtree(fresh, ignore_errors=True)
-        places.append((is_working_dir, place))
-    return places
+
+def place_of(digest, content):
+    """The folder that holds what `content()`, a zip with that hash, has; in a worker."""
+    place = os.path.join(os.path.dirname(os.environ["RAYO_WORKER_SOCKET"]), "packages", "python", digest)
+    if os.path.isdir(place):
+        return place
+    fresh = f"{place}.{os.getpid()}"
+    with zipfile.ZipFile(io.BytesIO(content())) as archive:
+        for entry in archive.infolist():
+            path = archive.extract(entry, fresh)
+            os.chmod(path, (entry.external_attr >> 16) & 0o777 | 0o600)
+    os.makedirs(fresh, exist_ok=True)  # an empty one
+    try:
+        os.rename(fresh, place)
+    except OSError:  # another worker was quicker
+        import shutil
+
+        shutil.rmtree(fresh, ignore_errors=True)
+    return place

@@ -19,8 +19,6 @@ _current = contextvars.ContextVar("rayo_call", default=None)
 def load(key):
     """The function or class that a driver or worker of this job stored under that key."""
     if key not in _loaded:
-        if not _loaded:
-            _set_up()
         pickled = _remote.load_large(key)
         if pickled is None:
             raise LookupError(f"the function {key} is not in the cluster: its program has ended")
@@ -28,15 +26,18 @@ def load(key):
     return _loaded[key]
 
 
-def _set_up():
-    """What init(runtime_env=) named, before any code of the user."""
+def set_up():
+    """What init(runtime_env=) named, and the modules beside the script; called once, before any code of the user."""
     wanted = json.loads(os.environ.get("RAYO_PYTHON_PACKAGES", "[]"))
-    if not wanted:
+    script = os.environ.get("RAYO_PYTHON_SCRIPT")
+    is_elsewhere = script is not None and not os.path.exists(script)
+    if not wanted and not is_elsewhere:
         return
-    from rayo import _packages
+    from rayo import _beside, _packages
 
-    folder = os.path.join(os.path.dirname(os.environ["RAYO_WORKER_SOCKET"]), "packages", "python")
-    for is_working_dir, place in _packages.unpack(folder, wanted):
+    if is_elsewhere:
+        sys.meta_path.append(_beside.Finder())
+    for is_working_dir, place in _packages.unpack(wanted):
         sys.path.insert(0, place)
         if is_working_dir:
             os.chdir(place)
@@ -159,8 +160,6 @@ def construct(name, args, kwargs):
     key, _, settings = name.partition("\n")
     if key == _serialization.CARRIED:
         (pickled, _names), *args = args
-        if not _loaded:
-            _set_up()
         cls = pickle.loads(pickled)
     else:
         cls = load(key)

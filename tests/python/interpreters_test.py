@@ -97,6 +97,51 @@ def test_a_module_that_a_node_lacks_is_named_with_node_and_interpreter(script, t
     assert done.stdout == f"only_here {there}not_anywhere {there}only_here {there}only_here {there}", done.stdout + done.stderr
 
 
+def test_modules_beside_the_script_arrive_where_it_is_not(script, tmp_path):
+    (tmp_path / "only_here.py").write_text("import tools.deep\n\nclass Box:\n    size = tools.deep.SIZE\n\ndef triple(x):\n    return 3 * x\n")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "__init__.py").touch()
+    (tmp_path / "tools" / "deep.py").write_text("SIZE = 7\n")
+    (tmp_path / "never_imported.py").write_text("NAME = 'late'\n")
+    (tmp_path / "data.csv").write_text("1,2")
+    done = script("""
+        import os
+        import shutil
+        import sys
+        import rayo as ray
+        import only_here
+
+        ray.init(num_cpus=1)
+        os.remove(sys.argv[0])                          # as if the workers were on another machine
+        os.remove("only_here.py")
+        os.remove("never_imported.py")
+        shutil.rmtree("tools")
+
+        @ray.remote
+        class Holder:
+            def __init__(self, box):
+                self.size = box.size
+
+            def late(self):
+                import never_imported
+
+                return never_imported.NAME, self.size, os.listdir(os.path.dirname(never_imported.__file__))
+
+            def nothing(self):
+                import not_anywhere
+
+        holder = Holder.remote(only_here.Box())
+        print(ray.get(holder.late.remote(), timeout=30), ray.get(ray.remote(num_cpus=0)(only_here.triple).remote(4), timeout=30))
+        try:
+            ray.get(holder.nothing.remote(), timeout=30)
+        except ModuleNotFoundError as error:
+            print(error.name)
+    """)
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("('late', 7, [") and first.endswith("]) 12") and "data.csv" not in first, done.stdout + done.stderr
+    assert rest == ["not_anywhere"], done.stdout + done.stderr
+
+
 def test_a_node_without_rayo_is_named_with_its_interpreter(script):
     done = script("""
         import os

@@ -342,6 +342,84 @@ def test_working_dir_and_py_modules_travel(script, tmp_path):
     assert code == 0 and out.startswith("beside 6 1 2 3 True True\nFalse\nruntime_env names"), out + err
 
 
+@pytest.mark.parametrize("read", ["ray.get(fails.remote())", "ray.get([fails.remote()], timeout=30)", "asyncio.run(awaits(fails.remote()))",
+                                  "asyncio.run(awaits(ready(fails.remote())))", "fails.remote().future().result()"])
+def test_an_argument_may_be_of_a_class_of_the_working_dir_and_excludes_stay(script):
+    code, out, err = script("""
+        import os
+        import pathlib
+        import sys
+        import rayo as ray
+        from rayo.runtime_env import RuntimeEnv
+
+        work = pathlib.Path(sys.argv[0]).parent / "work"
+        for folder in ("data", "src/data"):
+            (work / folder).mkdir(parents=True)
+            (work / folder / "numbers.csv").write_text("1 2 3")
+        (work / "boxes.py").write_text("class Box:\\n    size = 3\\n")
+        (work / "notes.log").touch()
+        sys.path.insert(0, str(work))
+        import boxes
+        sys.path.remove(str(work))                      # so that workers find it in their copy alone
+        ray.init(num_cpus=1, runtime_env=RuntimeEnv(working_dir=str(work), excludes=["*.log", "/data/"], config={"eager_install": True}))
+
+        @ray.remote
+        def size_of(box):
+            return box.size, sorted(os.listdir(".")), os.listdir("src/data")
+
+        @ray.remote(num_cpus=0)
+        class Holder:
+            def __init__(self, box):
+                self.size = box.size
+
+            def get(self):
+                return self.size
+
+        print(ray.get([size_of.remote(boxes.Box()), Holder.remote(boxes.Box()).get.remote()], timeout=30))
+    """)
+    assert (code, out) == (0, "[(3, ['boxes.py', 'src'], ['numbers.csv']), 3]\n"), err
+
+
+def test_an_uncaught_error_shows_the_users_frames_of_both_sides_and_none_of_ours(script, read):
+    code, out, err = script("""
+        import asyncio
+        import rayo as ray
+
+        @ray.remote
+        def fails():
+            raise ValueError("seven is wrong")
+
+        def ready(ref):
+            ray.wait([ref])
+            return ref
+
+        async def awaits(ref):
+            await ref
+
+        ray.init(num_cpus=1, log_to_driver=False)
+        READ
+    """.replace("READ", read))
+    assert code == 1 and read in err and "in fails" in err and "seven is wrong" in err, err
+    assert str(_ROOT / "build/release/python") not in err and str(_ROOT / "python_bindings") not in err, err
+
+
+def test_get_is_a_function_like_others(ray):
+    """Also as a global of a user's function, which travels with it."""
+    import inspect
+    from rayo import get
+
+    @ray.remote
+    def twice(refs):
+        return 2 * get(refs[0])
+
+    assert get([twice.remote([ray.put(4)])], timeout=20) == [8]
+    assert str(inspect.signature(get)) == "(object_refs, *, timeout=None)" and "list of refs" in inspect.getdoc(get)
+    assert get(object_refs=ray.put(1)) == 1
+    for wrong in (lambda: get(), lambda: get(ray.put(1), 5), lambda: get(ray.put(1), until=5), lambda: get([ray.put(1), 2])):
+        with pytest.raises(TypeError, match="get"):
+            wrong()
+
+
 def test_ctrl_c_ends_a_get_at_once(script):
     process = script("""
         import time
