@@ -82,9 +82,13 @@ py::object take_error(Decoder& in) {
                    decode_value(in, py::none()));
 }
 
-void raise(const ErrorRecord& record) {
+void set_error(const ErrorRecord& record) {
   const py::object exception = exception_of(record);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+}
+
+void raise(const ErrorRecord& record) {
+  set_error(record);
   throw py::error_already_set();
 }
 

@@ -19,6 +19,8 @@ ErrorRecord record_of(const std::string& what, py::handle error);
 
 // The exception of rayo.exceptions for a record; the GIL is held.
 py::object exception_of(const ErrorRecord& record);
+// It is the one that Python raises next.
+void set_error(const ErrorRecord& record);
 [[noreturn]] void raise(const ErrorRecord& record);
 
 // The same as two values that travel: what encode_error wrote is an exception again, which take_error answers.

@@ -13,6 +13,7 @@
 #include "python_bindings/native/completions.h"
 #include "python_bindings/native/errors.h"
 #include "python_bindings/native/functions.h"
+#include "python_bindings/native/get.h"
 #include "python_bindings/native/named.h"
 #include "python_bindings/native/options.h"
 #include "python_bindings/native/signals.h"
@@ -41,27 +42,7 @@ Id id_from(const py::bytes& bytes) {
   return id;
 }
 
-struct Seen {
-  internal::Bytes bytes;
-  const ErrorRecord* error = nullptr;
-};
-
-// The value, or raises what stands in its place. The bytes live as long as the ref is counted, so views over them do too.
-py::object get(const py::object& ref, const py::object& timeout) {
-  Backend& backend = internal::backend();
-  const internal::ObjectHandle handle = ref.cast<Ref&>().counted.handle(backend);
-  Seen seen;
-  const auto look = [](void* context, const internal::ValueView& view) {
-    *static_cast<Seen*>(context) = {view.bytes, view.error};
-  };
-  if (!wait_for(span_of(timeout), [&](nanoseconds span) { return backend.get(handle, span, look, &seen); }))
-    internal::throw_timeout(handle.id, span_of(timeout));
-  if (seen.error != nullptr) raise(*seen.error);
-  Decoder in(seen.bytes, "a Python value");
-  py::object value = decode_value(in, ref);
-  in.finish();
-  return value;
-}
+py::object get(const py::object& ref, const py::object& timeout) { return value_of(ref, span_of(timeout)); }
 
 py::list wait(const py::list& refs, size_t count, const py::object& timeout) {
   Backend& backend = internal::backend();
@@ -227,7 +208,7 @@ void define_objects(py::module_& module) {
                                {static_cast<py::ssize_t>(block.size())}, {1}, true);
       });
   module.def("put", &put_value);
-  module.def("get", &get);
+  module.def("value_of", &get);
   module.def("wait", &wait);
   module.def("call", &call, py::arg("actor"), py::arg("method"), py::arg("args"), py::arg("kwargs"), py::arg("items"),
              py::arg("children"));
@@ -290,13 +271,13 @@ PYBIND11_MODULE(_native, module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      const py::object exception = exception_of(error.record());
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+      set_error(error.record());
     }
   });
   define_objects(module);
   define_calls(module);
   define_named(module);
+  define_get(module);
   define_session(module);
 }
 

@@ -79,7 +79,7 @@ class CppProgram:
         """{full name: _Function or _Class}."""
         job = self._job()
         if self._things is None:
-            self._things = _things(_native.get(_native.describe_program(job), None))
+            self._things = _things(_native.value_of(_native.describe_program(job), None))
         return self._things
 
     def _find(self, name):

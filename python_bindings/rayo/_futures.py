@@ -17,8 +17,9 @@ def _settle(future, ref):
     if future.done():  # cancelled by who waited
         return
     try:
-        value = _native.get(ref, None)
+        value = _native.value_of(ref, None)
     except BaseException as error:
+        error.__traceback__ = None  # of this function; the one of the other side is in its text
         future.set_exception(RuntimeError(str(error)) if isinstance(error, StopIteration) else error)
     else:
         future.set_result(value)
@@ -88,6 +89,9 @@ class _Loop:
 
     def future(self, ref):
         future = self._loop.create_future()
+        if _native.ready(ref):
+            _settle(future, ref)
+            return future
         token = next(_tokens)
         self._futures[token] = (future, ref)
         self._completions.watch(ref, token)

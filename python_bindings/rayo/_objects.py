@@ -43,11 +43,9 @@ def _as_future(self):
 
 
 def _await(self):
-    if _native.ready(self):
-        return _native.get(self, None)
     from rayo import _futures
 
-    return (yield from _futures.of_loop(self))
+    return _futures.of_loop(self).__await__()  # no frame of ours stands in the traceback of what it raises
 
 
 ObjectRef.__reduce__ = _reduce
@@ -201,29 +199,7 @@ def _check_ref(ref, where):
         raise TypeError(f"{where} takes ObjectRefs, not {type(ref).__name__}: it is what .remote() and put() answer")
 
 
-def get(object_refs, *, timeout=None):
-    """The value of a ref, or a list of the values of a list of refs.
-
-    Waits until all are there; GetTimeoutError after `timeout` seconds (None: no limit). Raises the first error among them:
-    what a task or method raised is an instance of its own type and of RayTaskError. Arrays are views over shared memory
-    and read-only.
-
-        ray.get(counter.add.remote(3))
-        ray.get([half.remote(i) for i in range(100)], timeout=10)
-    """
-    _require_session()
-    if isinstance(object_refs, ObjectRef):
-        return _native.get(object_refs, timeout)
-    if not isinstance(object_refs, (list, tuple)):
-        _check_ref(object_refs, "get")
-    for ref in object_refs:
-        _check_ref(ref, "get")
-    if timeout is None:
-        return [_native.get(ref, None) for ref in object_refs]
-    import time
-
-    end = time.monotonic() + timeout
-    return [_native.get(ref, max(0.0, end - time.monotonic())) for ref in object_refs]
+get = _native.get
 
 
 def put(value):

@@ -50,7 +50,7 @@ def store_large(key, content):
 def load_large(key):
     content = _native.load(key)
     if content is not None and content.startswith(_LARGE):
-        return _native.get(_native.ObjectRef.adopt(content.removeprefix(_LARGE)), None)
+        return _native.value_of(_native.ObjectRef.adopt(content.removeprefix(_LARGE)), None)
     return content
 
 
