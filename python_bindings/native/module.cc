@@ -66,6 +66,7 @@ py::object call(const Actor& actor, std::string_view method, const py::tuple& ar
   {
     py::gil_scoped_release release;
     made.counted = internal::CountedRef(backend, backend.call(id, request));
+    made.of_actor = true;
   }
   return noted(std::move(made), children);
 }
@@ -188,6 +189,7 @@ void define_objects(py::module_& module) {
   py::class_<Ref>(module, "ObjectRef")
       .def("binary", [](const Ref& ref) { return bytes_of(ref.counted.id()); })
       .def("hex", [](const Ref& ref) { return ref.counted.id().hex(); })
+      .def_readonly("_of_actor", &Ref::of_actor)
       .def_static("adopt", [](const py::bytes& id) {
         Backend& backend = internal::backend();
         return Ref{internal::CountedRef(backend, backend.adopt(id_from<ObjectId>(id)))};

@@ -70,6 +70,7 @@ py::object call_named(const Actor& actor, const std::string& method, const py::t
   {
     py::gil_scoped_release release;
     made.counted = internal::CountedRef(backend, backend.call(id, arguments.request(internal::kNamedMethod)));
+    made.of_actor = true;
   }
   return noted(std::move(made), children);
 }

@@ -32,6 +32,7 @@ std::chrono::nanoseconds span_of(const py::object& seconds);
 // A counted reference as Python holds it; ids are shown as hexadecimal digits.
 struct Ref {
   internal::CountedRef counted;
+  bool of_actor = false;  // the result of an actor's call
 };
 
 // A counted handle of an actor.

@@ -1,6 +1,7 @@
 """ObjectRef, get, put, wait and cancel."""
 
 import types
+import weakref
 
 from rayo import _native, _serialization
 
@@ -270,17 +271,38 @@ def cancel(ray_waitable, *, force=False, recursive=True):
 
     One that has not started never will. A running task or method on its actor's main thread gets a KeyboardInterrupt, a
     coroutine a CancelledError; a method on a thread sees get_runtime_context().is_canceled(). `force` ends the process
-    that runs a task, and for a call of an actor means nothing. `recursive`: what the call has called is cancelled too. Nothing happens where the
-    value is there. Only the process that made the call can cancel it.
+    that runs a task, and is a ValueError for a call of an actor, whose process others need. `recursive`: what the call has
+    called is cancelled too. Nothing happens where the value is there. Of several refs of one call (num_returns), any of them
+    cancels it. Only the process that made the call can cancel it.
 
         ref = endless.remote()
         ray.cancel(ref)
     """
     if isinstance(ray_waitable, ObjectRefGenerator):
+        if force and ray_waitable._actor is not None:
+            raise _no_force()
         ray_waitable._cancel(force, recursive)
         return
     _check_ref(ray_waitable, "cancel")
+    if _native.ready(ray_waitable):
+        return
+    whole, of_actor = _whole.get(ray_waitable, (None, ray_waitable._of_actor))
+    if force and of_actor:
+        raise _no_force()
+    if whole is not None:
+        _native.cancel(ObjectRef.adopt(whole), force, recursive)
     _native.cancel(ray_waitable, force, recursive)
+
+
+# Of refs that are one item each of a call's result: (the result's id, whether an actor makes it). It lives until they are
+# there.
+_whole = weakref.WeakKeyDictionary()
+
+
+def _no_force():
+    error = ValueError("force=True is not supported for actor tasks.")  # in Ray's words
+    error.add_note("try: cancel() without it; or kill(actor), which ends the actor's process")
+    return error
 
 
 _session = 0  # counts this process's sessions

@@ -8,7 +8,7 @@ import numbers
 
 from rayo import _native
 from rayo._environment import in_environment
-from rayo._objects import ObjectRefGenerator, _require_session
+from rayo._objects import ObjectRefGenerator, _require_session, _whole
 from rayo._signature import Signature
 
 # Accepted, and without effect here: calls are noted in any case, and a generator's window is the same for all.
@@ -350,7 +350,11 @@ _take_item = RemoteFunction(_item, {"num_cpus": 0, "name": "item"})
 
 def split(ref, count):
     """One ref for each item of the value that `ref` will have; None where there are to be none."""
-    return None if count == 0 else [_take_item.remote(ref, i, count) for i in range(count)]
+    if count == 0:
+        return None
+    items = [_take_item.remote(ref, i, count) for i in range(count)]
+    _whole.update(dict.fromkeys(items, (ref.binary(), ref._of_actor)))
+    return items
 
 
 def remote(*args, **kwargs):

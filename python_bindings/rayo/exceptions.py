@@ -64,6 +64,10 @@ class TaskCancelledError(RayError):
     """The task was cancelled."""
 
 
+class RayTaskCancelledError(RayTaskError, TaskCancelledError):
+    """What get() of a cancelled call raises: in Ray that of a running one is both, and scripts catch it by either name."""
+
+
 class GetTimeoutError(RayError, TimeoutError):
     """The value was not there in time."""
 
@@ -176,7 +180,7 @@ _BY_KIND = {
     4: ObjectLostError,
     5: OutOfMemoryError,
     6: ActorUnschedulableError,
-    7: TaskCancelledError,
+    7: RayTaskCancelledError,
     8: GetTimeoutError,
     9: RaySystemError,
     10: PendingCallsLimitExceeded,
@@ -253,6 +257,8 @@ def _of(kind, text, next_step, remote_type, stack, payload, death):
     else:
         made = ObjectStoreFullError if kind == _OUT_OF_MEMORY and death is None else _BY_KIND.get(kind, RaySystemError)
         error = made(text)
+        if made is RayTaskCancelledError:
+            error.cause = TaskCancelledError(text)
     if isinstance(error, RayError):
         error.next_step = next_step
         error.death = death

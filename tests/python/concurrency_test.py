@@ -122,8 +122,10 @@ def test_cancel_ends_a_coroutine_and_not_its_actor(ray):
     ref = sleeper.sleep.remote()
     assert ray.get(sleeper.count.remote(), timeout=20) == 0  # it has started by now
     ray.cancel(ref)
-    with pytest.raises(ray.exceptions.TaskCancelledError):
+    with pytest.raises(ray.exceptions.TaskCancelledError) as caught:
         ray.get(ref, timeout=20)
+    assert isinstance(caught.value, ray.exceptions.RayTaskError)  # as which Ray's guide catches it
+    assert type(caught.value.cause) is ray.exceptions.TaskCancelledError
     until(lambda: ray.get(sleeper.count.remote(), timeout=20) == 1)
 
 
@@ -179,6 +181,58 @@ def test_a_call_that_waits_for_a_thread_and_is_cancelled_never_runs(ray):
     ray.get(worker.open.remote(), timeout=20)
     ray.get(second, timeout=20)
     assert ray.get(worker.all.remote(), timeout=20) == [2]
+
+
+def test_force_is_refused_for_a_call_of_an_actor_whose_process_others_need(ray, tmp_path):
+    @ray.remote(max_concurrency=2)
+    class Worker:
+        def work(self, gate):
+            until(lambda: os.path.exists(gate))
+            return "done"
+
+        def items(self, gate):
+            yield self.work(gate)
+
+        @ray.method(num_returns=2)
+        def pair(self, gate):
+            return self.work(gate), "second"
+
+    worker, gate = Worker.remote(), tmp_path / "gate"
+    calls = [worker.work.remote(gate), worker.items.remote(gate), worker.pair.remote(gate)[1]]
+    for call in calls:
+        with pytest.raises(ValueError, match="^force=True is not supported for actor tasks.$"):
+            ray.cancel(call, force=True)
+    gate.touch()
+    assert ray.get([calls[0], next(calls[1]), calls[2]], timeout=20) == ["done", "done", "second"]
+    ray.cancel(calls[0], force=True)  # it has ended: nothing is to be done, as in Ray
+
+
+@pytest.mark.parametrize("kind", ["task", "method"])
+def test_any_of_several_refs_of_a_call_cancels_it(ray, tmp_path, kind):
+    def work(started, stopped):
+        try:
+            open(started, "w").close()
+            while True:
+                time.sleep(60)
+        finally:
+            open(stopped, "w").close()
+
+    @ray.remote
+    class Worker:
+        @ray.method(num_returns=2)
+        def work(self, *paths):
+            work(*paths)
+
+    worker = Worker.remote()
+    started, stopped = tmp_path / "started", tmp_path / "stopped"
+    call = worker.work if kind == "method" else ray.remote(num_returns=2)(work)
+    first, second = call.remote(started, stopped)
+    until(started.exists)
+    ray.cancel(second)
+    until(stopped.exists)
+    for ref in (first, second):
+        with pytest.raises(ray.exceptions.TaskCancelledError):
+            ray.get(ref, timeout=20)
 
 
 # ---- generators ----
