@@ -144,7 +144,12 @@ void run_method(Invocation& call, MethodForm form) {
 
 void end_actor(void* self) {
   py::gil_scoped_acquire gil;
-  delete static_cast<HostedActor*>(self);
+  const std::unique_ptr<HostedActor> actor(static_cast<HostedActor*>(self));
+  try {
+    worker_module().attr("clean_up")(actor->object);
+  } catch (py::error_already_set& error) {  // of its handlers of atexit
+    error.discard_as_unraisable("an actor's end");
+  }
 }
 
 using internal::FunctionKind;

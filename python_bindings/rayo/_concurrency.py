@@ -188,6 +188,8 @@ class _Loop:
                 if inspect.isawaitable(result) and not isinstance(result, _native.ObjectRef):
                     result = await result
                 call.answer(result)
+        except SystemExit as error:
+            _worker.leave(error)
         except BaseException as error:  # whatever it is, it is the caller's
             if call.cancelled and call.cancels_children:
                 _worker.cancel_children(children)

@@ -1,5 +1,6 @@
 """What runs in a worker: `python3 -m rayo._worker`, started by a raylet. The native part calls the rest."""
 
+import atexit
 import contextvars
 import gc
 import json
@@ -8,7 +9,7 @@ import pickle
 import signal
 import sys
 
-from rayo import _native, _remote, _serialization
+from rayo import _cluster, _native, _remote, _serialization
 
 _loaded = {}
 
@@ -150,13 +151,16 @@ def run_method(actor, name, args, kwargs):
     if _current.get() is None or _current.get()[0] is None:
         what = method_name(actor, name)
         begin_call(None, what, what)
-    result = call_method(actor, name, args, kwargs)
-    return _finish(result) if hasattr(result, "__await__") else result
+    try:
+        result = call_method(actor, name, args, kwargs)
+        return _finish(result) if hasattr(result, "__await__") else result
+    except SystemExit as error:
+        leave(error)
 
 
 def construct(name, args, kwargs):
     """(the actor, {method: its queue}), for a name "KEY" or "KEY\\nSETTINGS"."""
-    global _actor_class, _groups, _retries
+    global _actor, _actor_class, _groups, _retries
     key, _, settings = name.partition("\n")
     if key == _serialization.CARRIED:
         (pickled, _names), *args = args
@@ -171,12 +175,15 @@ def construct(name, args, kwargs):
     _retries = settings.get("retries", 0)
     _groups = frozenset(settings.get("groups", ()))
     if "max" not in settings:
-        return cls(*args, **kwargs), {}
-    from rayo import _concurrency
+        _actor, queues = cls(*args, **kwargs), {}
+    else:
+        from rayo import _concurrency
 
-    return _concurrency.start(cls, args, kwargs, settings)
+        _actor, queues = _concurrency.start(cls, args, kwargs, settings)
+    return _actor, queues
 
 
+_actor = None  # that lives in this process
 _actor_class = None
 _groups = frozenset()  # of concurrency, by name
 _retries = 0  # of methods with retry_exceptions that do not say themselves how often
@@ -241,10 +248,36 @@ def exit_actor():
     actor_id = _native.context()["actor_id"]
     if actor_id is None:
         raise TypeError("exit_actor is for methods of actors: this code runs in none")
-    sys.stdout.flush()
-    sys.stderr.flush()
+    clean_up(_actor)  # before anybody is told: what is told to end has not long
     _native.kill_actor(_native.Actor.of_hex(actor_id), True)
     os._exit(0)
+
+
+def clean_up(actor):
+    """At an actor's end in good order (no handle is left, exit_actor()): its __ray_shutdown__(), and what atexit was given."""
+    try:
+        if hasattr(actor, "__ray_shutdown__"):
+            actor.__ray_shutdown__()
+    except BaseException:  # the rest is done all the same
+        import traceback
+
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def leave(error):
+    """A method has called sys.exit(): with 0 or nothing as exit_actor(); else its process ends so, and may come back."""
+    code = error.code
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    if not code:
+        exit_actor()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _on_interrupt(_signum, _frame):
@@ -271,6 +304,7 @@ def main():
     sys.path[:] = path + [entry for entry in sys.path if entry not in path]
     sys.argv = [sys.argv[0]]
     signal.signal(signal.SIGINT, _on_interrupt)
+    atexit.unregister(_cluster.shutdown)  # a worker leaves no cluster (clean_up)
     gc.collect()
     gc.freeze()  # what is here now is shared with the zygote; a child's collector leaves it alone
     _native.serve([sys.executable, "-m", "rayo._worker"])

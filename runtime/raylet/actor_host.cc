@@ -9,6 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr base::Duration kStartLimit = 60s;  // where the spec names none: the API's default start_timeout
+constexpr base::Duration kCleanUp = 30s;     // the same for an actor that nobody waits for any more, as in Ray
 
 int64_t unix_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(base::system_clock().wall().time_since_epoch()).count();
@@ -195,7 +196,8 @@ void ActorHost::end(const proto::EndActor& request) {
     hosted->ended = true;
     return;
   }
-  workers_.end(hosted->worker, {request.why().kind(), request.why().text()}, kEndGrace);
+  const bool out_of_scope = request.why().kind() == proto::OUT_OF_SCOPE;
+  workers_.end(hosted->worker, {request.why().kind(), request.why().text()}, out_of_scope ? kCleanUp : kEndGrace);
 }
 
 void ActorHost::process_gone(const LocalProcess& process, const proto::DeathRecord& death) {

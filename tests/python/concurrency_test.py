@@ -528,6 +528,70 @@ def test_exit_actor_ends_an_actor_for_good(ray):
         ray.get(leaver.ping.remote(), timeout=20)
 
 
+@pytest.mark.parametrize("end", ["exit_actor", "__ray_terminate__", "the last handle"])
+def test_an_actor_cleans_up_at_its_end(ray, tmp_path, end):
+    """Longer than what is told to end has in a hurry."""
+
+    @ray.remote
+    class Keeper:
+        def __init__(self, path):
+            import atexit
+
+            self.path = path
+            atexit.register(self.note, "atexit")
+
+        def note(self, what):
+            with open(self.path, "a") as file:
+                file.write(f"{what} ")
+
+        def __ray_shutdown__(self):
+            time.sleep(0.5)
+            self.note("shutdown")
+
+        def leave(self):
+            ray.actor.exit_actor()
+
+    path = tmp_path / "notes"
+    keeper = Keeper.remote(path)
+    assert ray.get(keeper.__ray_ready__.remote(), timeout=20)
+    if end != "the last handle":
+        (keeper.leave if end == "exit_actor" else keeper.__ray_terminate__).remote()
+    else:
+        del keeper
+    until(lambda: path.exists() and path.read_text() == "shutdown atexit ")
+
+
+@pytest.mark.parametrize("kind", ["plain", "threads", "coroutines"])
+def test_sys_exit_ends_an_actors_process(ray, kind):
+    """With 0 for good, else as a crash does: max_restarts applies."""
+    import sys
+
+    class Sync:
+        def leave(self, code):
+            sys.exit(code)
+
+        def pid(self):
+            return os.getpid()
+
+    class Async:
+        async def leave(self, code):
+            sys.exit(code)
+
+        async def pid(self):
+            return os.getpid()
+
+    options = {"max_concurrency": 2} if kind == "threads" else {}
+    leaver = ray.remote(Async if kind == "coroutines" else Sync).options(max_restarts=1, **options).remote()
+    pid = ray.get(leaver.pid.remote(), timeout=20)
+    with pytest.raises(ray.exceptions.ActorDiedError) as caught:
+        ray.get(leaver.leave.remote(3), timeout=20)
+    assert caught.value.death["exit_code"] == 3
+    assert ray.get(leaver.pid.remote(), timeout=20) != pid
+    for call in (lambda: leaver.leave.remote(0), lambda: leaver.pid.remote()):
+        with pytest.raises(ray.exceptions.ActorDiedError):
+            ray.get(call(), timeout=20)
+
+
 # ---- futures ----
 
 
