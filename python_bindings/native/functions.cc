@@ -24,6 +24,7 @@ using internal::Invocation;
 struct HostedActor {
   py::object object;
   CallQueues queues;
+  std::string class_name;
 };
 
 // What the main thread runs; it alone touches this.
@@ -86,11 +87,13 @@ void run_task(Invocation& call, bool items) {
     set_up();
     CallContents contents = read_arguments(call);
     const size_t end = contents.name.find('\n');  // of the key; behind it a name of the task's own
-    py::object function = worker_module().attr("load")(contents.name.substr(0, end));
-    what = worker_module().attr("name_of")(function).cast<std::string>();
-    const std::string name = end == std::string::npos ? what : contents.name.substr(end + 1);
-    if (call.open) call.open->call_it(noted_name(name));
-    const auto run = [&] { return worker_module().attr("run")(function, name, contents.args, contents.kwargs); };
+    const py::tuple loaded = worker_module().attr("load")(contents.name.substr(0, end));  // (the function, its name)
+    what = loaded[1].cast<std::string>();
+    const py::object name = end == std::string::npos ? py::object(loaded[1]) : py::str(contents.name.substr(end + 1));
+    if (call.open) call.open->call_it(noted_name(name.cast<std::string_view>()));
+    const auto run = [&] {
+      return worker_module().attr("run")(loaded[0], name, loaded[1], contents.args, contents.kwargs);
+    };
     items ? make_items(call, what, run) : write_answer(call, run(), what);
   });
 }
@@ -102,7 +105,8 @@ void run_constructor(Invocation& call) {
     CallContents contents = read_arguments(call);
     // (the object, its queues by method)
     const py::tuple made = worker_module().attr("construct")(contents.name, contents.args, contents.kwargs);
-    call.constructed = new HostedActor{made[0], made[1].cast<CallQueues>()};
+    const auto name = worker_module().attr("name_of")(py::type::of(made[0])).cast<std::string>();
+    call.constructed = new HostedActor{made[0], made[1].cast<CallQueues>(), name};
   });
 }
 
@@ -134,7 +138,7 @@ void run_method(Invocation& call, MethodForm form) {
   guarded(what, [&] {
     CallContents contents = named ? read_named(call) : read_arguments(call);
     py::object& self = actor.object;
-    what = worker_module().attr("name_of")(py::type::of(self)).cast<std::string>() + "." + contents.name;
+    what = actor.class_name + "." + contents.name;
     const auto run = [&] {
       return worker_module().attr("run_method")(self, contents.name, contents.args, contents.kwargs);
     };

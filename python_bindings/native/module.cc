@@ -74,18 +74,17 @@ py::object call(const Actor& actor, std::string_view method, const py::tuple& ar
 // A task's function: where workers find it, and its name for people.
 using KeyAndName = std::pair<std::string, std::string_view>;
 
-py::object submit(const KeyAndName& function, const py::tuple& args, const py::dict& kwargs, const py::dict& options,
+py::object submit(const KeyAndName& function, const py::tuple& args, const py::dict& kwargs, const TaskOptions& options,
                   bool items, const py::object& children) {
   Backend& backend = internal::backend();
   const CallArguments arguments(function.first, args, kwargs);
   const std::string_view key = function.first;
   const internal::CallRequest request = arguments.request_of_task(
       items ? Callee::kItemsTask : Callee::kTask, key.substr(0, key.find('\n')), noted_name(function.second));
-  const TaskOptions told = task_options(options);
   Ref made;
   {
     py::gil_scoped_release release;
-    made.counted = internal::CountedRef(backend, backend.submit(told, request));
+    made.counted = internal::CountedRef(backend, backend.submit(options, request));
   }
   return noted(std::move(made), children);
 }
@@ -209,6 +208,7 @@ void define_objects(py::module_& module) {
         return py::buffer_info(const_cast<char*>(block.begin()), 1, py::format_descriptor<unsigned char>::format(), 1,
                                {static_cast<py::ssize_t>(block.size())}, {1}, true);
       });
+  py::class_<TaskOptions>(module, "TaskOptions").def(py::init(&task_options));  // of a dict; for submit
   module.def("put", &put_value);
   module.def("value_of", &get);
   module.def("wait", &wait);

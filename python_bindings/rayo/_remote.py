@@ -273,7 +273,7 @@ class RemoteFunction:
         if self._options.get("num_gpus") and self._options.get("max_calls") is None:
             self._native["max_calls"] = 1  # as in Ray: the memory that libraries keep on a device goes with the process
         self._task_name = self._options.get("name")
-        self._submitted = None  # (key, name) as the native part takes it in the session of that number
+        self._submitted = self._told = None  # (key, name) and options as the native part takes them in the session of that number
         self._session = None
         self._signature = None  # made at the first call: many functions are never called
 
@@ -290,10 +290,11 @@ class RemoteFunction:
         if self._session != session:
             key, name = self._exported.key(session), self._task_name
             self._submitted = (f"{key}\n{name}", name) if name else (key, name_of(self._function))
+            self._told = _native.TaskOptions(self._native)
             self._session = session
         items = self._num_returns == "streaming"
         args = self._exported.with_names(args)
-        ref = _native.submit(self._submitted, args, kwargs, self._native, items, children_here())
+        ref = _native.submit(self._submitted, args, kwargs, self._told, items, children_here())
         if items:
             return ObjectRefGenerator(ref)
         return ref if self._num_returns == 1 else split(ref, self._num_returns)

@@ -2,6 +2,7 @@
 
 import atexit
 import contextvars
+import functools
 import gc
 import json
 import os
@@ -18,12 +19,13 @@ _current = contextvars.ContextVar("rayo_call", default=None)
 
 
 def load(key):
-    """The function or class that a driver or worker of this job stored under that key."""
+    """(the function or class that a driver or worker of this job stored under that key, its name)"""
     if key not in _loaded:
         pickled = _remote.load_large(key)
         if pickled is None:
             raise LookupError(f"the function {key} is not in the cluster: its program has ended")
-        _loaded[key] = pickle.loads(pickled)
+        loaded = pickle.loads(pickled)
+        _loaded[key] = (loaded, name_of(loaded))
     return _loaded[key]
 
 
@@ -105,8 +107,8 @@ def is_cancelled():
     return _native.cancelled_here()[0]
 
 
-def run(function, name, args, kwargs):
-    begin_call(None, name, name_of(function))
+def run(function, name, function_name, args, kwargs):
+    begin_call(None, name, function_name)
     result = function(*args, **kwargs)
     return _finish(result) if hasattr(result, "__await__") else result
 
@@ -135,7 +137,12 @@ def call_method(actor, name, args, kwargs):
 
 
 def method_name(actor, name):
-    return f"{type(actor).__qualname__.rpartition('<locals>.')[2]}.{name}"
+    return _method_name(type(actor), name)
+
+
+@functools.lru_cache(maxsize=1000)
+def _method_name(cls, name):
+    return f"{name_of(cls)}.{name}"
 
 
 def check_group(group):
@@ -166,7 +173,7 @@ def construct(name, args, kwargs):
         (pickled, _names), *args = args
         cls = pickle.loads(pickled)
     else:
-        cls = load(key)
+        cls, _ = load(key)
     _actor_class = cls
     what = f"{name_of(cls)}.__init__"
     begin_call(None, what, what)
