@@ -78,7 +78,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name in ("util", "actor"):  # imported when they are asked for
+    if name in ("actor", "cloudpickle", "remote_function", "runtime_context", "runtime_env", "util"):  # imported when they are asked for
         import importlib
 
         return importlib.import_module("rayo." + name)

@@ -70,6 +70,8 @@ def method(*args, **kwargs):
     `retry_exceptions` (True, or types of errors): the method runs again after them, as often as its `max_task_retries` or
     the actor's says.
     """
+    if len(args) == 1 and callable(args[0]) and not kwargs:  # @ray.method, for readers and type checkers alone
+        return args[0]
     if args:
         raise TypeError("method takes options by name: @ray.method(num_returns=2)")
     native_options(kwargs, _METHOD_OPTIONS, "a method")
@@ -89,6 +91,10 @@ def method(*args, **kwargs):
 
 # Where the methods of a named actor are looked up: some answer several values, or items.
 _METHODS = "methods "
+
+
+class ActorClassInheritanceException(TypeError):
+    """A class was derived from an actor class."""
 
 
 class ActorClass:
@@ -121,6 +127,22 @@ class ActorClass:
     def __call__(self, *args, **kwargs):
         name = self._class.__name__
         raise TypeError(f"{name} is an actor class: make one with {name}.remote(...)")
+
+    def __mro_entries__(self, _):
+        name = self._class.__name__
+        raise ActorClassInheritanceException(
+            f"{name} is an actor class, of which none can be derived: derive from the plain class, and make both remote"
+        )
+
+    def __getattr__(self, name):
+        """What stands in the class and needs no instance: constants, static and class methods."""
+        if name.startswith("__") or "_class" not in self.__dict__:
+            raise AttributeError(name)
+        found = getattr(self._class, name)
+        if inspect.isfunction(found) and not isinstance(inspect.getattr_static(self._class, name), staticmethod):
+            actor_class = self._class.__name__
+            raise AttributeError(f"{actor_class}.{name} is a method of actors: {actor_class}.remote(...).{name}.remote(...)")
+        return found
 
     def remote(self, *args, **kwargs):
         """Makes an actor; the arguments are the constructor's."""
@@ -266,6 +288,9 @@ class ActorHandle:
             there = f": it has {', '.join(sorted(methods))}" if self._language == CPP else ""
             raise AttributeError(f"actor class {self._class_name!r} has no method {name!r}{there}")
         return ActorMethod(self, name, methods.get(name, 1))
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._methods})
 
     @property
     def _actor_id(self):

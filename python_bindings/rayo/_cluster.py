@@ -13,10 +13,18 @@ _given = None  # the address that init() was called with
 
 
 class ClientContext:
-    """What init() answers: `address_info`, and a context manager that shuts down at its end."""
+    """What init() answers: `address_info` ({"address" and "gcs_address" of the head, "node_ip_address", "node_id",
+    "cluster"}), and a context manager that shuts down at its end. `dashboard_url` is "": there is none."""
+
+    dashboard_url = ""
+    python_version = sys.version.split()[0]
 
     def __init__(self, address_info):
         self.address_info = address_info
+
+    def disconnect(self):
+        """shutdown()."""
+        shutdown()
 
     def __getitem__(self, key):
         return self.address_info[key]
@@ -66,7 +74,8 @@ def init(
     num_cpus, num_gpus, resources, labels and object_store_memory (bytes) are those of a cluster of this program's own; a
     ValueError where it joins another one, whose nodes were given theirs at `rayo start`. `log_to_driver=False`: what
     workers print is in `rayo logs` alone. runtime_env: env_vars, working_dir (a folder that workers run in a copy of,
-    wherever they are) and py_modules (folders of packages, or modules). `namespace` is where actors' names are looked for.
+    wherever they are), py_modules (folders of packages, or modules) and excludes (patterns of files that stay here);
+    `config` is Ray's and without effect. `namespace` is where actors' names are looked for.
     The other arguments are Ray's and without effect.
 
         ray.init(num_cpus=4, labels={"zone": "a"}, namespace="shop")
@@ -119,7 +128,7 @@ def _refuse(address, local_mode, others):
 
 def _environment(runtime_env):
     """(variables, packages) of the workers."""
-    known = {"env_vars", "working_dir", "py_modules"}
+    known = {"env_vars", "working_dir", "py_modules", "excludes", "config"}
     unknown = set(runtime_env) - known
     if unknown:
         raise ValueError(f"runtime_env has {', '.join(sorted(unknown))}: known here are {', '.join(sorted(known))}")
@@ -150,7 +159,24 @@ def is_initialized():
 
 def _address_info():
     context = _native.context()
-    return {"address": context["address"], "node_id": context["node_id"], "cluster": context["cluster_name"]}
+    address = _gcs_address(context)
+    return {
+        "address": address,
+        "gcs_address": address,
+        "node_ip_address": ip_of(context["address"]),
+        "node_id": context["node_id"],
+        "cluster": context["cluster_name"],
+    }
+
+
+def ip_of(address):
+    """Of HOST:PORT the host."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def _gcs_address(context):
+    """The head's address, where this process can know it; else that of its node."""
+    return head_address() or context["address"]
 
 
 def head_address():
@@ -169,7 +195,7 @@ def _in_rays_keys(node):
         **node,
         "alive": node["Alive"],
         "NodeName": node["NodeManagerHostname"],
-        "NodeManagerAddress": node["Address"].rpartition(":")[0].strip("[]"),
+        "NodeManagerAddress": ip_of(node["Address"]),
         "Resources": _in_rays_spelling(node["Resources"]),
         "Available": _in_rays_spelling(node["Available"]),
     }
@@ -306,7 +332,7 @@ class RuntimeContext:
 
     @property
     def gcs_address(self):
-        return self._record["address"]
+        return _gcs_address(self._record)
 
     @property
     def was_current_actor_reconstructed(self):

@@ -1,6 +1,7 @@
 """Folders that init(runtime_env=) names travel to the nodes: zipped by the driver, an object of the cluster, unpacked once a
 node beside its other packages, which go with the session."""
 
+import fnmatch
 import hashlib
 import io
 import os
@@ -14,8 +15,8 @@ _SKIPPED = {"__pycache__", ".git", ".venv", "node_modules"}
 _kept = []  # the driver's refs: they live until its session ends
 
 
-def _zip(path, prefix):
-    """The folder (or file) as a zip, its names under `prefix`."""
+def _zip(path, prefix, left_out):
+    """The folder (or file) as a zip, its names under `prefix`, without what a pattern of `left_out` fits."""
     path = os.path.abspath(path)
     if not os.path.exists(path):
         raise ValueError(f"runtime_env names {path}, which does not exist")
@@ -62,12 +63,12 @@ def packed_files(names):
 
 def pack(runtime_env):
     """[(is it the working_dir, hash, bytes)] of what a runtime_env names; before the session."""
-    packed = []
+    packed, left_out = [], runtime_env.get("excludes") or []
     if folder := runtime_env.get("working_dir"):
-        packed.append((True, _zip(folder, "")))
+        packed.append((True, _zip(folder, "", left_out)))
     for module in runtime_env.get("py_modules") or []:
         path = module if isinstance(module, (str, os.PathLike)) else os.path.dirname(module.__file__)
-        packed.append((False, _zip(path, os.path.basename(os.path.abspath(path)))))
+        packed.append((False, _zip(path, os.path.basename(os.path.abspath(path)), left_out)))
     return [(is_working_dir, hashlib.sha256(content).hexdigest()[:32], content) for is_working_dir, content in packed]
 
 

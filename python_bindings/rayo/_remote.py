@@ -157,7 +157,7 @@ def own_environment(runtime_env, what):
         return None
     if others := sorted(set(runtime_env) - {"env_vars"}):
         raise ValueError(f"runtime_env of {what}: {', '.join(others)} can be given to init() alone; env_vars here too")
-    return {name: str(value) for name, value in runtime_env["env_vars"].items()}
+    return {name: str(value) for name, value in (runtime_env.get("env_vars") or {}).items()}
 
 
 class _WithVariables:
@@ -383,6 +383,8 @@ def _make_remote(target, options):
 
     if inspect.isclass(target):
         return ActorClass(target, options)
+    if isinstance(target, (ActorClass, RemoteFunction)):
+        raise TypeError(f"{target.__name__} is remote already: {target.__name__}.options(...) is the same with other options")
     if not callable(target):
         raise TypeError(f"remote makes tasks of functions and actors of classes; this is a {type(target).__name__}")
     return RemoteFunction(target, options)

@@ -1,6 +1,8 @@
 """rayo.actor: names of Ray's module of the same name."""
 
-from rayo._actor import ActorClass, ActorHandle, ActorMethod
+from rayo._actor import ActorClass, ActorClassInheritanceException, ActorHandle, ActorMethod
 from rayo._worker import exit_actor
 
-__all__ = ["ActorClass", "ActorHandle", "ActorMethod", "exit_actor"]
+ActorProxy = ActorHandle  # for annotations: ActorProxy[Counter]
+
+__all__ = ["ActorClass", "ActorClassInheritanceException", "ActorHandle", "ActorMethod", "ActorProxy", "exit_actor"]

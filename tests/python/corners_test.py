@@ -52,7 +52,7 @@ def test_refs_and_handles_are_copied_with_what_holds_them(ray):
 
 
 def test_types_take_parameters_in_annotations(ray):
-    def total(parts: list[ray.ObjectRef[int]], of: ray.ActorHandle["int"], items: ray.ObjectRefGenerator[int]) -> ray.ObjectRef[int]:
+    def total(parts: list[ray.ObjectRef[int]], of: ray.ActorHandle["int"] | ray.ActorClass[int], items: ray.ObjectRefGenerator[int]) -> ray.ObjectRef[int]:
         return parts[0]
 
     assert total.__annotations__["return"].__origin__ is ray.ObjectRef
@@ -259,6 +259,106 @@ def test_a_generator_may_have_a_fixed_number_of_results(ray):
     assert ray.get(Parts.remote().two.remote(), timeout=20) == ["a", "b"]
     with pytest.raises(ValueError, match="4 values, num_returns is 3"):
         ray.get(parts.remote(4)[0], timeout=20)
+
+
+# ---- names that scripts import, classes, handles ----
+
+
+def test_a_remote_class_tells_what_needs_no_instance_and_is_no_base(ray):
+    @ray.remote
+    class Counter:
+        STEP = 3
+
+        @staticmethod
+        def double(n):
+            return 2 * n
+
+        @classmethod
+        def name(cls):
+            return cls.__name__
+
+        @ray.method
+        def add(self, n):
+            return n
+
+    assert ray.get(Counter.remote().add.remote(5), timeout=20) == 5
+    assert (Counter.STEP, Counter.double(4), Counter.name()) == (3, 8, "Counter")
+    with pytest.raises(AttributeError, match="Counter.add is a method of actors"):
+        Counter.add(1)
+    with pytest.raises(AttributeError, match="nothing"):
+        Counter.nothing
+    with pytest.raises(ray.actor.ActorClassInheritanceException, match="Counter is an actor class.*derive from the plain class"):
+
+        class Derived(Counter):
+            pass
+
+    for remote in (Counter, ray.remote(len)):
+        with pytest.raises(TypeError, match="is remote already.*options"):
+            ray.remote(num_cpus=2)(remote)
+    assert {"add", "double", "name"} < set(dir(Counter.remote()))
+
+
+def test_results_come_as_they_are_ready(ray, tmp_path):
+    @ray.remote(num_cpus=0)
+    def after(seconds):
+        time.sleep(seconds)
+        return seconds
+
+    refs = [after.remote(0.5), after.remote(0)]
+    assert list(ray.util.as_completed(refs)) == [0, 0.5]
+    assert list(ray.util.as_completed(refs, yield_obj_refs=True)) == refs and list(ray.util.as_completed([])) == []
+
+    @ray.remote
+    def under_way(i):
+        mine = tmp_path / str(i)
+        mine.touch()
+        most = len(list(tmp_path.iterdir()))
+        mine.unlink()
+        return i, most
+
+    answers = list(ray.util.map_unordered(under_way, iter(range(20)), backpressure_size=2))
+    assert sorted(i for i, _ in answers) == list(range(20)) and max(most for _, most in answers) <= 2
+
+
+def test_modules_that_rays_scripts_import_are_there(home):
+    code = textwrap.dedent("""
+        import ray.cloudpickle as pickle
+        from ray import cloudpickle
+        from ray.actor import ActorClass, ActorClassInheritanceException, ActorHandle, ActorProxy
+        from ray.remote_function import RemoteFunction
+        from ray.runtime_context import get_runtime_context
+        from ray.runtime_env import RuntimeEnv
+
+        print(pickle.loads(cloudpickle.dumps(lambda: 5))(), RuntimeEnv(env_vars={"A": "1"}, pip=None))
+        import ray
+        with ray.init(num_cpus=1, runtime_env=RuntimeEnv(env_vars={"A": "1"})) as context:
+            here = ray.get_runtime_context()
+            print(context.address_info["address"] == here.gcs_address, context.address_info["node_ip_address"] == ray.util.get_node_ip_address())
+            print(context.dashboard_url == "", context.python_version.startswith("3."))
+    """)
+    path = os.pathsep.join([str(_ROOT / "tests/python/shim"), str(_ROOT / "build/release/python")])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "5 {'env_vars': {'A': '1'}}\nTrue True\nTrue True\n", done.stdout + done.stderr
+
+
+def test_an_error_is_a_value_too(ray):
+    """Who catches one keeps it, sends it on and raises it again."""
+
+    @ray.remote
+    def fails():
+        raise ValueError("seven")
+
+    @ray.remote
+    def caught():
+        try:
+            ray.get(fails.remote())
+        except ValueError as error:
+            return error
+
+    error = ray.get(caught.remote(), timeout=20)
+    again = ray.get(ray.put([error]))[0]
+    for each in (error, again):
+        assert isinstance(each, ValueError) and isinstance(each, ray.exceptions.RayTaskError) and "in fails" in str(each)
 
 
 # ---- running again, variables ----

@@ -39,6 +39,19 @@ def test_a_task_is_listed_with_who_made_it_and_who_ran_it(ray, half):
     assert before - 1 <= row.creation_time_ms <= row.start_time_ms <= row.end_time_ms <= time.time() * 1000 + 1
 
 
+def test_one_row_is_asked_for_by_its_id(ray, half):
+    from rayo.util import state
+
+    ref = half.options(name="asked for").remote(4)
+    assert ray.get(ref) == 2
+    row = state.get_task(ref)
+    assert row.name == "asked for" and state.get_task(ref.hex()) == row and state.get_task("0" * 48) is None
+    assert state.get_worker(row.worker_id).pid == row.worker_pid and state.get_worker("0" * 32) is None
+    assert state.get_job(row.job_id).status == "RUNNING"
+    large = ray.put(numpy.zeros(100_000))
+    assert [found.object_id for found in state.get_objects(large.hex())] == [large.hex()] and state.get_objects("0" * 48) == []
+
+
 def test_the_state_of_a_task_is_told_while_it_waits_runs_and_fails(ray, tmp_path):
     @ray.remote(num_cpus=3)
     def held(path):

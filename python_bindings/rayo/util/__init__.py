@@ -2,6 +2,7 @@
 
 from rayo._serialization import deregister_serializer, inspect_serializability, register_serializer
 from rayo.util.actor_pool import ActorPool
+from rayo.util.completed import as_completed, map_unordered
 from rayo.util.placement_group import (
     get_current_placement_group,
     get_placement_group,
@@ -12,12 +13,14 @@ from rayo.util.placement_group import (
 
 __all__ = [
     "ActorPool",
+    "as_completed",
     "deregister_serializer",
     "get_current_placement_group",
     "get_node_ip_address",
     "get_placement_group",
     "inspect_serializability",
     "list_named_actors",
+    "map_unordered",
     "placement_group",
     "placement_group_table",
     "register_serializer",
@@ -27,9 +30,10 @@ __all__ = [
 
 def get_node_ip_address(address=None):
     """The address at which others reach this node."""
-    import rayo
+    from rayo import _cluster, _native, _objects
 
-    return rayo.get_runtime_context().gcs_address.rpartition(":")[0].strip("[]")
+    _objects._require_session()
+    return _cluster.ip_of(_native.context()["address"])
 
 
 def list_named_actors(all_namespaces=False):

@@ -104,6 +104,28 @@ def get_actor(id, address=None, timeout=30):
     return next(iter(list_actors(address, [("actor_id", "=", id)], 1, timeout)), None)
 
 
+def get_task(id, address=None, timeout=30):
+    """The row of that task, by its id or its ref, or None; a list of them where it was run more than once."""
+    wanted = id.hex() if isinstance(id, rayo.ObjectRef) else id
+    rows = list_tasks(address, [("task_id", "=", wanted)], None, timeout)
+    return rows if len(rows) > 1 else next(iter(rows), None)
+
+
+def get_worker(id, address=None, timeout=30):
+    """The row of that worker, or None."""
+    return next(iter(list_workers(address, [("worker_id", "=", id)], 1, timeout)), None)
+
+
+def get_job(id, address=None, timeout=30):
+    """The row of that job, or None."""
+    return next(iter(list_jobs(address, [("job_id", "=", id)], 1, timeout)), None)
+
+
+def get_objects(id, address=None, timeout=30):
+    """[the row of that object], or []."""
+    return list_objects(address, [("object_id", "=", id)], None, timeout)
+
+
 def get_node(id, address=None, timeout=30):
     """The row of that node, or None."""
     return next(iter(list_nodes(address, [("node_id", "=", id)], 1, timeout)), None)
