@@ -98,7 +98,16 @@ class ActorClassInheritanceException(TypeError):
 
 
 class ActorClass:
-    """A class whose instances are actors: C.remote(...) makes one and answers its ActorHandle."""
+    """A class whose instances are actors: C.remote(...) makes one and answers its ActorHandle at once. What its constructor
+    raises is the cause of the ActorDiedError of its calls.
+
+        @ray.remote
+        class Counter: ...
+
+        counter = Counter.options(name="hits", max_restarts=1).remote()
+    """
+
+    __class_getitem__ = classmethod(types.GenericAlias)
 
     def __init__(self, cls, options=None, exported=None):
         self._class = cls
@@ -265,7 +274,12 @@ class ActorID(str):
 
 class ActorHandle:
     """A counted handle of an actor; it may be an argument or stand inside a value. The actor ends after its last handle
-    and its calls, at kill(), or with the program that made it; one of lifetime="detached" at kill() alone."""
+    and its calls, at kill(), or with the program that made it; one of lifetime="detached" at kill() alone.
+
+        counter = Counter.remote()
+        ref = counter.add.remote(3)         # an ObjectRef; calls of one process run in their order
+        print(ray.get(ref))                 # ActorDiedError where the actor has ended, with how in its `death`
+    """
 
     __class_getitem__ = classmethod(types.GenericAlias)
 
@@ -344,7 +358,12 @@ def current_handle(actor_id):
 
 
 def get_actor(name, namespace=None):
-    """The living actor of that name; ValueError where there is none."""
+    """An ActorHandle of the living actor of that name, in this program's namespace or another one; ValueError where there is
+    none.
+
+        hits = ray.get_actor("hits")
+        print(ray.get(hits.add.remote(1)))
+    """
     _require_session()
     actor, *known = _native.find_actor(name, namespace or "")
     return ActorHandle(actor, *_facts(actor, *known))

@@ -143,7 +143,12 @@ def _environment(runtime_env):
 def shutdown(*, wait_for_processes=False):
     """Leaves the cluster: the actors of this program end. A second init() works.
 
-    It always waits until the cluster knows; `wait_for_processes` is Ray's and changes nothing.
+    It always waits until the cluster knows; `wait_for_processes` is Ray's and changes nothing. Refs and handles of before are
+    of no use afterwards: a RaySystemError.
+
+        ray.init("10.0.0.5:6379")
+        ...
+        ray.shutdown()
     """
     futures = sys.modules.get("rayo._futures")
     if futures is None or not _native.is_initialized():
@@ -153,7 +158,11 @@ def shutdown(*, wait_for_processes=False):
 
 
 def is_initialized():
-    """Whether this program has joined a cluster."""
+    """Whether this program has joined a cluster.
+
+        if not ray.is_initialized():
+            ray.init(num_cpus=4)
+    """
     return _native.is_initialized()
 
 
@@ -185,8 +194,11 @@ def head_address():
 
 
 def nodes():
-    """A dict for each node: NodeID, NodeName, NodeManagerAddress, Alive, State, Head, Resources and Available ({"CPU": 8.0,
-    ...}), Labels."""
+    """A dict for each node, also of those that have gone: NodeID, NodeName, NodeManagerAddress, Alive, State ("alive", "suspect",
+    "draining", "dead"), Head, Resources and Available ({"CPU": 8.0, "memory": bytes, ...}), Labels.
+
+        print([node["NodeName"] for node in ray.nodes() if node["Alive"]])
+    """
     return [_in_rays_keys(node) for node in _native.nodes()]
 
 
@@ -218,17 +230,29 @@ def _sum(key):
 
 
 def cluster_resources():
-    """What all living nodes have together: {"CPU": 8.0, "memory": ..., ...}."""
+    """What all living nodes have together: {"CPU": 8.0, "memory": bytes, ...}.
+
+        workers = int(ray.cluster_resources()["CPU"])
+    """
     return _sum("Resources")
 
 
 def available_resources():
-    """What of it is free."""
+    """What of cluster_resources() is free: the same names, 0.0 where all of it is held.
+
+        if ray.available_resources().get("GPU", 0) >= 1:
+            ref = train.options(num_gpus=1).remote()
+    """
     return _sum("Available")
 
 
 def get_gpu_ids():
-    """The devices that this task or actor holds, by UUID."""
+    """The devices that this task or actor holds, by UUID, as CUDA_VISIBLE_DEVICES has them: [] where it asked for none.
+
+        @ray.remote(num_gpus=1)
+        def which():
+            return ray.get_gpu_ids()        # ["GPU-6f2a..."]
+    """
     return _native.context()["devices"]
 
 
@@ -343,7 +367,11 @@ class RuntimeContext:
 
 
 def get_runtime_context():
-    """The RuntimeContext of the task, actor or driver that asks."""
+    """The RuntimeContext of the task, actor or driver that asks.
+
+        context = ray.get_runtime_context()
+        print(context.get_node_id(), context.get_task_name())
+    """
     return RuntimeContext(_native.context())
 
 

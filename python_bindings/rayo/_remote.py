@@ -258,7 +258,14 @@ def strategy_options(strategy):
 
 
 class RemoteFunction:
-    """A function that runs as a task: f.remote(...) answers an ObjectRef (or a list of them with num_returns > 1)."""
+    """A function that runs as a task: f.remote(...) answers an ObjectRef at once, a list of them with num_returns > 1, an
+    ObjectRefGenerator of a generator. TypeError where the arguments do not fit.
+
+        @ray.remote
+        def half(x): ...
+
+        ref = half.options(num_cpus=2, max_retries=0).remote(3)
+    """
 
     def __init__(self, function, options=None, exported=None):
         functools.update_wrapper(self, function)

@@ -2,6 +2,15 @@
 
 What a task or method raised arrives as RayTaskError; where the type allows it, the exception is an instance of that type
 too, so `except ValueError:` works on this side.
+
+    try:
+        ray.get(counter.add.remote("three"), timeout=10)
+    except ray.exceptions.GetTimeoutError:
+        ...                                 # it may still come
+    except ray.exceptions.ActorDiedError as error:
+        print(error.death["kind"], error.death["last_log_lines"])
+    except ray.exceptions.RayTaskError as error:
+        print(error.cause, error.remote_traceback)
 """
 
 import os

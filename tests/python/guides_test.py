@@ -10,6 +10,8 @@ import time
 import numpy
 import pytest
 
+from waiting import until
+
 
 # ---- tasks ----
 
@@ -444,6 +446,20 @@ def test_code_knows_where_it_runs(ray):
     assert (namespace, job) == (here.namespace, here.get_job_id()) and here.get_actor_id() is None
 
 
+def test_what_is_held_is_not_available(ray):
+    @ray.remote(num_cpus=0, resources={"tpu": 1.5})
+    class Holder:
+        def devices(self):
+            return ray.get_gpu_ids(), ray.get_runtime_context().get_accelerator_ids()
+
+    holder = Holder.remote()
+    assert ray.get(holder.devices.remote(), timeout=20) == ([], {"GPU": []}) and ray.get_gpu_ids() == []
+    until(lambda: ray.available_resources()["tpu"] == 0.5)
+    assert ray.available_resources().keys() == ray.cluster_resources().keys() and ray.cluster_resources()["tpu"] == 2
+    ray.kill(holder)
+    until(lambda: ray.available_resources()["tpu"] == 2)
+
+
 def test_placement_by_node_and_label(ray):
     from rayo.util.scheduling_strategies import (
         DoesNotExist,
@@ -549,6 +565,52 @@ def test_a_traceback_shows_the_users_frames_of_both_sides_and_none_of_ours(ray):
     text = str(caught.value)
     assert "in outer" in text and "in inner" in text and "down here" in text
     assert str(pathlib.Path(ray.__file__).parent) not in text
+
+
+def test_a_wait_leaves_other_threads_of_python_running(ray, tmp_path):
+    import threading
+
+    @ray.remote
+    def after(gate):
+        while not os.path.exists(gate):
+            time.sleep(0.005)
+        return 1
+
+    @ray.remote
+    def items(gate):
+        yield ray.get(after.remote(gate))
+
+    waits = {
+        "get": lambda gate: ray.get(after.remote(gate), timeout=20),
+        "list": lambda gate: ray.get([after.remote(gate)], timeout=20)[0],
+        "wait": lambda gate: len(ray.wait([after.remote(gate)], timeout=20)[0]),
+        "future": lambda gate: after.remote(gate).future().result(timeout=20),
+        "items": lambda gate: ray.get(next(items.remote(gate)), timeout=20),
+    }
+    for name, wait in waits.items():
+        gate = tmp_path / name
+        threading.Timer(0.05, gate.touch).start()  # while the main thread waits
+        assert wait(gate) == 1, name
+
+
+def test_a_worker_begins_with_rayo_and_cloudpickle_alone(ray):
+    """What the driver has imported is imported where it is used: a worker is a fork of a small process."""
+
+    @ray.remote
+    class Fresh:
+        def modules(self):
+            return installed()
+
+    def installed():
+        import sys
+
+        return sorted({name.partition(".")[0] for name, module in list(sys.modules.items())
+                       if "-packages" in (getattr(module, "__file__", None) or "") or name == "rayo"})
+
+    code = "import sys; print(*(name.partition('.')[0] for name, m in sys.modules.items() if '-packages' in (getattr(m, '__file__', None) or '')))"
+    plain = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "numpy" in installed()
+    assert set(ray.get(Fresh.remote().modules.remote(), timeout=20)) - set(plain.split()) == {"cloudpickle", "rayo"}
 
 
 def test_a_worker_has_few_threads(ray):

@@ -43,8 +43,9 @@ def test_the_stubs_have_the_names_that_are_there():
         assert _public(told) == _public(vars(there)) - hidden, name
 
 
-def test_every_public_name_has_a_docstring_and_the_main_ones_an_example():
+def test_every_public_name_has_a_docstring_with_an_example():
     for name in rayo.__all__:
-        assert inspect.getdoc(getattr(rayo, name)), f"help(rayo.{name}) says nothing"
-    for name in ("init", "remote", "get", "put", "wait", "cancel", "method", "cpp", "ObjectRef", "ObjectRefGenerator"):
-        assert "ray." in inspect.getdoc(getattr(rayo, name)), f"help(rayo.{name}) shows no example"
+        text = inspect.getdoc(getattr(rayo, name))
+        assert text and len(text.splitlines()) > 2, f"help(rayo.{name}) says next to nothing"
+        examples = [line for line in text.splitlines() if line.startswith("    ") and "ray" in line or ".remote(" in line]
+        assert examples, f"help(rayo.{name}) shows no example"
