@@ -32,8 +32,8 @@ std::string death_text(const proto::DeathRecord& death) {
   std::string text = base::cat("  died at ", clock_text(death.at_unix_us(), base::system_clock().wall()), " on node ",
                                short_id(death.node()));
   if (death.pid() > 0) text += base::cat(", pid ", death.pid());
-  text += base::cat(": ", death.text().empty() ? rpc::death_kind_text(death.kind()) : death.text(), "\n");
-  for (const std::string& line : death.last_log_lines()) text += base::cat("    | ", line, "\n");
+  text += base::cat(": ", death.text().empty() ? rpc::death_kind_text(death.kind()) : printable(death.text()), "\n");
+  for (const std::string& line : death.last_log_lines()) text += base::cat("    | ", printable(line), "\n");
   return text;
 }
 

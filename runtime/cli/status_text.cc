@@ -148,11 +148,11 @@ std::string pending_text(const proto::StatusReply& status) {
     auto waited =
         std::chrono::duration_cast<base::Duration>(std::chrono::duration<double>(group.oldest_waiting_seconds()));
     text += cat("  ", group.count(), " ", group.kind(), group.count() == 1 ? "" : "s", " ",
-                resources_text(group.resources()), " for ", base::format_duration(waited));
+                printable(resources_text(group.resources())), " for ", base::format_duration(waited));
     if (!group.examples().empty()) text += cat("  (rayo why ", std::string_view(group.examples(0)).substr(0, 12), ")");
     text += "\n";
     for (const proto::Reason& reason : group.reasons()) {
-      text += cat("    ", reason.text().empty() ? reason.code() : reason.text());
+      text += cat("    ", printable(reason.text().empty() ? reason.code() : reason.text()));
       if (reason.nodes() > 0) text += cat("  (", reason.nodes(), reason.nodes() == 1 ? " node)" : " nodes)");
       text += "\n";
     }

@@ -12,11 +12,7 @@ namespace rayo::cli {
 namespace {
 
 // An error is two lines whatever text it carries.
-std::string one_line(std::string_view text) {
-  std::string line(base::trim(text));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
-}
+std::string one_line(std::string_view text) { return printable(base::trim(text)); }
 
 // UTF-8 characters, so that a model's name with an accent does not shift the table.
 size_t width(std::string_view text) {
@@ -46,6 +42,8 @@ class NoEcho {
 
 }  // namespace
 
+void Terminal::note(std::string_view text) { err_ << "rayo: " << one_line(text) << std::endl; }
+
 int Terminal::fail(const base::Status& status, ExitCode code) {
   return fail(base::message(status), base::next_step(status), code);
 }
@@ -72,7 +70,27 @@ std::string Terminal::ask_secret(std::string_view question) {
   return std::string(base::trim(secret));
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+std::string printable(std::string_view text) {
+  std::string out;
+  const std::string valid = base::as_utf8(text);
+  for (size_t i = 0; i < valid.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(valid[i]);
+    const bool c1 = byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0;  // U+0080 to U+009F
+    if (byte == '\n' || byte == '\t') {
+      out += ' ';
+    } else if (byte < 0x20 || byte == 0x7f || c1) {
+      out += "\xef\xbf\xbd";
+    } else {
+      out += valid[i];
+    }
+    i += c1;
+  }
+  return out;
+}
+
+std::string table(std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -23,7 +23,7 @@ class Terminal {
   // Output is a terminal: colours and repainting make sense, and the user can be asked.
   bool interactive() const { return interactive_; }
 
-  void note(std::string_view text) { err_ << "rayo: " << text << std::endl; }
+  void note(std::string_view text);
   int fail(const base::Status& status, ExitCode code);
   int fail(std::string_view what, std::string_view next_step, ExitCode code);
 
@@ -36,8 +36,12 @@ class Terminal {
   bool interactive_;
 };
 
-// Columns two spaces apart, each as wide as its widest cell; the first row is the head. A last column is
+// A piece of one line as a terminal may be given it: programs choose names and print lines, and what is no UTF-8 or a control
+// character (which moves the cursor, or ends the row) is replaced. A tab or the end of a line becomes a blank.
+std::string printable(std::string_view text);
+
+// Columns two spaces apart, each as wide as its widest cell, made printable; the first row is the head. A last column is
 // never padded.
-std::string table(const std::vector<std::vector<std::string>>& rows);
+std::string table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace rayo::cli

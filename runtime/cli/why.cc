@@ -32,8 +32,8 @@ boost::json::value why_json(const std::string& id, const proto::WhyReply& why) {
 }
 
 std::string why_text(const std::string& id, const proto::WhyReply& why) {
-  std::string text = cat(why.kind(), " ", id, ": ", why.state(), "\n");
-  if (!why.text().empty()) text += cat("  ", why.text(), "\n");
+  std::string text = cat(why.kind(), " ", printable(id), ": ", why.state(), "\n");
+  if (!why.text().empty()) text += cat("  ", printable(why.text()), "\n");
   std::vector<std::vector<std::string>> rows;
   for (const proto::Reason& reason : why.reasons()) {
     rows.push_back({cat("  ", reason.has_node() ? short_id(reason.node()) : std::string("cluster")), reason.code(),

@@ -31,6 +31,20 @@ TEST(Terminal, TablesLineUpAndHaveNoTrailingBlanks) {
   EXPECT_EQ(table({{"A", "B", ""}, {"long", "x", "end"}, {"é", "", ""}}), "A     B\nlong  x  end\né\n");
 }
 
+TEST(Terminal, WhatAProgramCallsItselfNeitherMovesTheCursorNorEndsTheRow) {
+  EXPECT_EQ(printable("a\nb\tc"), "a b c");
+  EXPECT_EQ(printable("\x1b[2Jgone\x7f"), "\xef\xbf\xbd[2Jgone\xef\xbf\xbd");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m\xc2\xa0\xe9"),
+            "\xef\xbf\xbd"
+            "31m\xc2\xa0\xef\xbf\xbd");
+  EXPECT_EQ(table({{"A", "B"}, {"x\ny", "z"}}), "A    B\nx y  z\n");
+  std::ostringstream out, err;
+  Terminal terminal(out, err, false);
+  terminal.fail("no \x1b]0;title\x07", "look\rthere", kFailed);
+  EXPECT_EQ(err.str(), "rayo: no \xef\xbf\xbd]0;title\xef\xbf\xbd\ntry: look\xef\xbf\xbdthere\n");
+}
+
 TEST(ExitCodes, FollowTheContract) {
   using absl::StatusCode;
   auto code = [](StatusCode status) { return exit_code_of_call(base::failed(status, "x")); };
