@@ -263,6 +263,12 @@ Path state_dir() {
   if (Path dir = from_environment("RAYO_RUNTIME_DIR"); !dir.empty()) return dir / "state";
   return cat("/var/tmp/rayo-", ::getuid());
 }
+Path config_file() {
+  std::error_code error;
+  const Path file = home_dir() / "rayo.toml";
+  return fs::exists(file, error) ? file : Path();
+}
+
 
 Path Session::token_file() const { return sessions_dir() / (name + ".token"); }
 

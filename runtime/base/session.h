@@ -30,7 +30,8 @@ namespace rayo::base {
 // /proc/PID/environ for as long as it lives.
 bool holds_token(std::string_view variable);
 
-Path home_dir();     // $RAYO_HOME, else ~/.rayo
+Path home_dir();     // $RAYO_HOME, else ~/.rayo ($HOME, else of the user database)
+Path config_file();  // rayo.toml of the home; "" where there is none
 Path runtime_dir();  // $RAYO_RUNTIME_DIR, else /run/user/UID/rayo where /run/user/UID is ours, else /tmp/rayo-UID
 Path state_dir();    // $RAYO_RUNTIME_DIR/state where that is set, else /var/tmp/rayo-UID
 

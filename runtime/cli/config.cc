@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "runtime/base/session.h"
 #include "runtime/cli/cluster.h"
 #include "runtime/cli/command.h"
 
@@ -51,8 +52,9 @@ void print(const std::vector<Row>& rows, bool json, Terminal& terminal) {
 int config_command(const Arguments& arguments, Terminal& terminal) {
   std::string address, file;
   bool json = false;
-  Flags flags("config",
-              "Each setting of the cluster (or, without one, of rayo.toml), its value and where it comes from.");
+  Flags flags(
+      "config",
+      "Each setting of the cluster (or, without one, of rayo.toml in the home), its value and where it comes from.");
   add_address_flag(flags, address);
   flags.text("--config", file, "FILE", "check this rayo.toml instead of asking the cluster");
   flags.on("--json", json, "one JSON document");
@@ -60,7 +62,7 @@ int config_command(const Arguments& arguments, Terminal& terminal) {
   ClusterSearch search = file.empty() ? find_cluster(address, terminal) : ClusterSearch{};
   if (!search.cluster) {
     if (search.code == kWrongUse) return terminal.fail(search.error, search.code);
-    auto config = base::Config::read(file);
+    auto config = base::Config::read(file.empty() ? base::config_file() : base::Path(file));
     if (!config.ok()) return terminal.fail(config.status(), kWrongUse);
     print(rows_of(*config), json, terminal);
     return kDone;

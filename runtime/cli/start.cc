@@ -91,6 +91,7 @@ class Start {
   Interrupts interrupts_;
   base::TimePoint begun_ = base::system_clock().now();
   StartPlace place_;
+  base::Path config_file_;  // "" : every setting has its default
   base::Session session_;
   bool session_is_new_ = false;
   base::NodeFiles node_;
@@ -101,7 +102,10 @@ class Start {
 
 StartError Start::check() {
   if (StartError error = check_machine(); !error.status.ok()) return error;
-  if (auto config = base::Config::read(options_.config_file); !config.ok()) return wrong_use(config.status());
+  if (options_.head) {
+    config_file_ = options_.config_file.empty() ? base::config_file() : base::Path(options_.config_file);
+    if (auto config = base::Config::read(config_file_); !config.ok()) return wrong_use(config.status());
+  }
   auto place = choose_place(options_);
   if (!place.ok()) return wrong_use(place.status());
   place_ = std::move(*place);
@@ -172,7 +176,7 @@ StartError Start::start_head() {
                               .http_port_fixed = options_.http_port.fixed,
                               .local = place_.local,
                               .owner_pid = options_.owner_pid};
-  if (!options_.config_file.empty()) settings.config_file = std::filesystem::absolute(options_.config_file);
+  if (!config_file_.empty()) settings.config_file = std::filesystem::absolute(config_file_);
   if (auto written = base::write_settings(files.settings(), settings); !written.ok()) return failed(written);
   if (StartError error = run_daemon({"rayo-head", files.dir, files.log(), files.keeper_pid()}, head_);
       !error.status.ok())

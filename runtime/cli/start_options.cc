@@ -118,7 +118,7 @@ void declare(Flags& flags, Given& given) {
   flags.text("--python", given.python, "PATH", "runs Python's workers here (the driver's path, else python3)");
   flags.text("--token-file", given.token_file, "FILE",
              "the cluster's token (else RAYO_TOKEN, RAYO_TOKEN_FILE, or asked for)");
-  flags.text("--config", given.config, "FILE", "rayo.toml with settings (on the head)");
+  flags.text("--config", given.config, "FILE", "settings, on the head (rayo.toml of the home)");
   flags.on("--block", given.block, "stay in the foreground; Ctrl-C stops");
   flags.on("--json", given.json, "tell the result as one JSON document");
   flags.hidden_text("--resume", given.resume);

@@ -221,6 +221,28 @@ def test_a_cluster_of_a_program_is_found_by_nobody_and_ends_with_it(home):
     try:
         home.start_head("--owner-pid", str(owner.pid))
         assert home.rayo("status").code == 3
+def test_settings_of_the_home_reach_the_cluster(home):
+    (home.root / "home").mkdir()
+    (home.root / "home" / "rayo.toml").write_text('[nodes]\nsuspect_after = "2s"\n')
+    address = home.start_head()["address"]
+    settings = {one["key"]: one for one in home.rayo("config", "--json", code=0).json()["settings"]}
+    assert settings["nodes.suspect_after"]["value"] == "2s" and settings["nodes.suspect_after"]["source"].endswith("home/rayo.toml")
+    home.start_node(address)
+    home.rayo("stop", code=0)
+    assert (home.root / "home" / "rayo.toml").exists(), "it is the user's"
+
+
+def test_directories_may_be_called_anything(home):
+    home.env.update(RAYO_HOME=str(home.root / "home" / "of \u00fc"), RAYO_RUNTIME_DIR=str(home.root / "run" / "50%41 of \u00fc#?"))
+    started = home.start_head()
+    home.start_node(started["address"])
+    ran = subprocess.run([BIN / "counter"], env=home.env, text=True, capture_output=True, timeout=60)
+    assert ran.returncode == 0, ran
+    assert [one["state"] for one in home.status()["nodes"]] == ["alive", "alive"]
+    home.rayo("logs", started["node"], "--tail", "1", code=0)
+    home.rayo("stop", code=0)
+
+
         assert len(home.processes()) >= 4
     finally:
         owner.kill()

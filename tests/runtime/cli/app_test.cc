@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
 
@@ -114,6 +115,11 @@ TEST_F(App, ConfigShowsTheDefaultsWithoutACluster) {
   EXPECT_EQ(wrong.code, kWrongUse);
 }
 
+  std::filesystem::create_directory(root_ / "home");
+  std::ofstream(root_ / "home" / "rayo.toml") << "[nodes]\nsuspect_after = \"3s\"\n";
+  const std::string own = rayo({"config"}).out;
+  EXPECT_NE(own.find("3s"), std::string::npos) << own;
+  EXPECT_NE(own.find("home/rayo.toml"), std::string::npos) << own;
 TEST_F(App, VersionIsPlainAndJson) {
   EXPECT_EQ(rayo({"--version"}).out, rayo({"version"}).out);
   EXPECT_NE(rayo({"version", "--json"}).out.find("\"schema\": 1"), std::string::npos);
