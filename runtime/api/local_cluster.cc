@@ -147,7 +147,7 @@ base::StatusOr<LocalCluster> LocalCluster::start(const InitOptions& options) {
   RAYO_ASSIGN_OR_RETURN(Ended ended, run(cluster.rayo_, start_arguments(options)));
   if (ended.exit_code != 0) return failed_start(ended);
   boost::system::error_code error;
-  const boost::json::value document = boost::json::parse(ended.out, error);
+  const boost::json::value document = boost::json::parse(ended.out, error, {}, {.allow_invalid_utf8 = true});
   const boost::json::object* said = error ? nullptr : document.if_object();
   const boost::json::value* node_dir = said == nullptr ? nullptr : said->if_contains("node_dir");
   const boost::json::value* address = said == nullptr ? nullptr : said->if_contains("address");

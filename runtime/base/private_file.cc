@@ -51,6 +51,13 @@ Status make_one_dir(const Path& dir) {
   return failed_errno(error, cat("cannot create ", dir.string()), mend_for(error, dir.parent_path()));
 }
 
+// What would be taken from others, were it made private: a directory that anybody may write to, or one of the machine's own (/ and
+// what lies in it), which root owns.
+bool is_shared(const Path& dir, mode_t mode) {
+  const Path plain = dir.has_filename() ? dir : dir.parent_path();
+  return (mode & (S_ISVTX | S_IWOTH)) != 0 || plain == plain.root_path() || plain.parent_path() == plain.root_path();
+}
+
 }  // namespace
 
 Status make_private_dir(const Path& dir) {
@@ -68,9 +75,14 @@ Status make_private_dir(const Path& dir) {
                   cat("cannot use ", dir.string(), ": it belongs to uid ", found.st_uid),
                   "set RAYO_HOME and RAYO_RUNTIME_DIR to directories of your own");
   }
-  if ((found.st_mode & 077) != 0 && ::chmod(dir.c_str(), 0700) != 0) {
-    return failed_errno(errno, cat("cannot make ", dir.string(), " private"));
+  if ((found.st_mode & 077) == 0) return {};
+  if (is_shared(dir, found.st_mode)) {
+    return failed(absl::StatusCode::kFailedPrecondition,
+                  cat("cannot use ", dir.string(), ": others use it too, and Rayo's directories are its owner's alone"),
+                  cat("set RAYO_HOME and RAYO_RUNTIME_DIR to directories of their own, such as ",
+                      (dir / "rayo").lexically_normal().string()));
   }
+  if (::chmod(dir.c_str(), 0700) != 0) return failed_errno(errno, cat("cannot make ", dir.string(), " private"));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <cstdlib>
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -32,6 +33,16 @@ Path from_environment(const char* name) {
   return error ? Path(value) : absolute.lexically_normal();
 }
 
+// Of the user database: cron and some service managers set no HOME, and the user's shell does.
+Path registered_home() {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
+  const Path home = found->pw_dir;
+  return home.is_absolute() ? home : Path();
+}
+
 Path sessions_dir() { return home_dir() / "sessions"; }
 Path pointer_file(const std::string& name) { return sessions_dir() / (name + ".json"); }
 
@@ -57,7 +68,7 @@ std::optional<Session> read_pointer(const Path& file) {
   auto content = read_file(file);
   if (!content.ok()) return std::nullopt;
   json::error_code error;
-  json::value value = json::parse(*content, error);
+  json::value value = json::parse(*content, error, {}, {.allow_invalid_utf8 = true});  // it holds paths
   if (error || !value.is_object()) return std::nullopt;
   const json::object& object = value.get_object();
   Session session;
@@ -248,7 +259,14 @@ bool holds_token(std::string_view variable) { return variable.starts_with("RAYO_
 Path home_dir() {
   if (Path home = from_environment("RAYO_HOME"); !home.empty()) return home;
   Path user = from_environment("HOME");
+  if (user.empty()) user = registered_home();
   return (user.empty() ? Path(cat("/tmp/rayo-home-", ::getuid())) : user) / ".rayo";
+}
+
+Path config_file() {
+  std::error_code error;
+  const Path file = home_dir() / "rayo.toml";
+  return fs::exists(file, error) ? file : Path();
 }
 
 Path runtime_dir() {
@@ -263,12 +281,6 @@ Path state_dir() {
   if (Path dir = from_environment("RAYO_RUNTIME_DIR"); !dir.empty()) return dir / "state";
   return cat("/var/tmp/rayo-", ::getuid());
 }
-Path config_file() {
-  std::error_code error;
-  const Path file = home_dir() / "rayo.toml";
-  return fs::exists(file, error) ? file : Path();
-}
-
 
 Path Session::token_file() const { return sessions_dir() / (name + ".token"); }
 

@@ -68,7 +68,8 @@ class Members {
 
 StatusOr<json::object> parse_object(std::string_view text, std::string_view where) {
   json::error_code error;
-  json::value value = json::parse({text.data(), text.size()}, error);
+  // A path may hold any bytes.
+  json::value value = json::parse({text.data(), text.size()}, error, {}, {.allow_invalid_utf8 = true});
   if (!error && value.is_object()) return std::move(value.get_object());
   return failed(absl::StatusCode::kInvalidArgument, cat("cannot read ", where, ": it is not a JSON object"),
                 "start again: rayo start");

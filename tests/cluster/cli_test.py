@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import Home
+from conftest import BIN, Home
 
 STATUS_KEYS = {"schema", "cluster", "nodes", "actors", "pending", "events"}
 NODE_KEYS = {"id", "hostname", "address", "state", "head", "labels", "started_at", "last_seen_seconds_ago", "resources", "devices",

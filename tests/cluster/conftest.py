@@ -113,7 +113,7 @@ class Home:
 
     def processes(self):
         """Pids and command lines of what runs in this home."""
-        mark = f"RAYO_RUNTIME_DIR={self.root}/run".encode()
+        mark = f"RAYO_RUNTIME_DIR={self.env['RAYO_RUNTIME_DIR']}".encode()
         found = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():

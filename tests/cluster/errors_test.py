@@ -2,6 +2,7 @@
 
 Each row of the table in docs/errors.md is a test; the function of its id brings the input about and returns the Result.
 """
+import ctypes
 import http.server
 import os
 import shutil
@@ -122,6 +123,21 @@ def fake_gpus(count):
 def with_env(home, **more):
     home.env.update(more)
     return home
+
+
+def directory_of_others(home):
+    place = home.root / "shared"
+    place.mkdir()
+    place.chmod(0o1777)
+    result = home.rayo("start", "--head", "--local", env={"RAYO_RUNTIME_DIR": str(place)})
+    assert place.stat().st_mode & 0o7777 == 0o1777
+    return result
+
+
+def other_machine(home):
+    """As such a kernel's name says it: what uname answers a 32-bit process."""
+    linux32 = 8  # sys/personality.h
+    return home.rayo("start", "--head", "--local", preexec_fn=lambda: ctypes.CDLL(None).personality(linux32))
 
 
 def home_in_the_way(home):
@@ -267,6 +283,8 @@ INPUTS = {
     "missing_config": lambda home: head("--config", home.root / "none.toml")(home),
     "home_in_the_way": home_in_the_way,
     "home_not_writable": home_not_writable,
+    "directory_of_others": directory_of_others,
+    "other_machine": other_machine,
     "disk_full": disk_full,
     "path_too_long": path_too_long,
     "port_taken": port_taken("--port"),

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -228,6 +229,39 @@ TEST_F(Sessions, FilesAndDirectoriesAreForTheirOwnerAlone) {
     ASSERT_EQ(stat(dir.c_str(), &found), 0) << dir;
     EXPECT_EQ(found.st_mode & 0777, 0700u) << dir;
   }
+}
+
+TEST_F(Sessions, ADirectoryThatOthersUseIsNotTakenFromThem) {
+  const Path shared = root_ / "shared", own = root_ / "own";
+  for (auto [dir, mode] : {std::pair(shared, 01777), std::pair(own, 0755)}) {
+    ASSERT_EQ(mkdir(dir.c_str(), 0700), 0);
+    ASSERT_EQ(chmod(dir.c_str(), static_cast<mode_t>(mode)), 0);
+  }
+  const Status refused = make_private_dir(shared / "");
+  EXPECT_NE(message(refused).find("others use it too"), std::string_view::npos) << refused;
+  EXPECT_NE(next_step(refused).find((shared / "rayo").string()), std::string::npos) << refused;
+  struct stat found {};
+  ASSERT_EQ(stat(shared.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777, 01777u);
+  EXPECT_TRUE(make_private_dir(own).ok());
+  ASSERT_EQ(stat(own.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777, 0700u);
+}
+
+TEST_F(Sessions, WithoutHomeTheUserDatabaseTellsIt) {
+  const std::string before = std::getenv("HOME") ? std::getenv("HOME") : "";
+  unsetenv("RAYO_HOME");
+  unsetenv("HOME");
+  EXPECT_EQ(home_dir(), Path(getpwuid(getuid())->pw_dir) / ".rayo");
+  setenv("HOME", before.c_str(), 1);
+}
+
+TEST_F(Sessions, APathMayHoldAnyBytes) {
+  setenv("RAYO_RUNTIME_DIR", (root_ / "caf\xe9 #1").c_str(), 1);
+  Session session = started("alpha", "127.0.0.1:6379");
+  auto found = find_session("");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->dir, session.dir);
 }
 
 TEST_F(Sessions, NodesAreNumberedAndListed) {
