@@ -14,6 +14,7 @@
 #include "runtime/api/current.h"
 #include "runtime/api/in_process.h"
 #include "runtime/api/session.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/text.h"
 #include "runtime/worker/process.h"
 
@@ -90,6 +91,8 @@ void start(const InitOptions& options, const std::vector<std::string>& arguments
     internal::backend();  // throws where this is a child of fork()
     refuse_init();
   }
+  base::
+      hold_standard_descriptors();  // of a program with closed output: what it prints must not go into a socket of ours
   std::unique_ptr<Session> session;
   if (options.in_process)
     session = std::make_unique<InProcessSession>(options);

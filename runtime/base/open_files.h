@@ -13,6 +13,10 @@ rlimit open_files();
 // The soft limit becomes the hard one. Answers what was before: for the children.
 rlimit raise_open_files();
 
+// Descriptors 0 to 2 that were closed for us (`rayo status >&-`) are taken, so that no socket or file of ours becomes
+// standard output. Before anything is opened.
+void hold_standard_descriptors();
+
 // A copy of a descriptor, close-on-exec.
 StatusOr<Fd> duplicate(int fd);
 

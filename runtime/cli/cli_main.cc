@@ -3,12 +3,13 @@
 #include <iostream>
 #include <unistd.h>
 
+#include "runtime/base/open_files.h"
 #include "runtime/cli/app.h"
 #include "runtime/cli/output.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a daemon that dies while we speak to it is an error, not our end
-  rayo::cli::hold_standard_descriptors();
+  rayo::base::hold_standard_descriptors();
   rayo::cli::Output output(STDOUT_FILENO);
   std::ostream out(&output);
   rayo::cli::Terminal terminal(out, std::cerr, isatty(STDOUT_FILENO) == 1);

@@ -1,19 +1,11 @@
 #include "runtime/cli/output.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "runtime/base/status.h"
 
 namespace rayo::cli {
-
-void hold_standard_descriptors() {
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // For reading alone: what is printed fails as it would have on the closed one. The lowest free number is `fd`.
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDONLY);
-  }
-}
 
 Output::Output(int fd) : fd_(fd) { setp(buffer_.data(), buffer_.data() + buffer_.size()); }
 

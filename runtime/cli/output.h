@@ -16,10 +16,6 @@
 
 namespace rayo::cli {
 
-// Descriptors 0 to 2 that were closed for us (`rayo status >&-`) are taken, so that no socket or file of ours becomes
-// standard output. Before anything is opened.
-void hold_standard_descriptors();
-
 class Output : public std::streambuf {
  public:
   explicit Output(int fd);

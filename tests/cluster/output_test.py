@@ -3,10 +3,11 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
-from conftest import Program
+from conftest import BIN, Program
 
 
 CLASS = "{anonymous}::Victim"  # as C++ spells it: the program keeps it to itself
@@ -52,6 +53,17 @@ def test_what_an_actor_prints_is_shown_to_its_driver_and_by_logs(cluster):
 
 
 def test_what_was_printed_just_before_the_drivers_end_is_shown(cluster):
+def test_a_program_with_closed_output_keeps_its_connections_to_itself(cluster):
+    """As daemons are started: what it and its workers print must not go into a socket of ours."""
+    program = subprocess.Popen(["bash", "-c", f'exec "$0" call {cluster.head["node"]} <&- >&- 2>&-', BIN / "cluster_deaths"], env=cluster.env)
+    try:
+        cluster.wait_for(lambda: cluster.status()["actors"]["alive"] == 1, "its actor lives")
+        assert [os.readlink(f"/proc/{program.pid}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
+    finally:
+        program.kill()
+        program.wait()
+
+
     for _ in range(20):
         program = Program(cluster, "cluster_deaths", "print", 1)
         assert program.end() == 0  # it returns as soon as its actor has printed
