@@ -1,5 +1,6 @@
 #include "runtime/cli/app.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -59,9 +60,13 @@ const Command* find(std::string_view name) {
   return nullptr;
 }
 
+// The daemons stand beside rayo too, but they are no commands.
+constexpr std::array<std::string_view, 4> kDaemons = {"head", "raylet", "keeper", "gpu-probe"};
+
 // The program `rayo-NAME`: beside this one, else on PATH; empty where there is none.
 std::string external_program(const std::string& name) {
   if (name.empty() || name.find('/') != std::string::npos) return {};
+  if (std::find(kDaemons.begin(), kDaemons.end(), name) != kDaemons.end()) return {};
   std::error_code error;
   std::vector<fs::path> places = {fs::read_symlink("/proc/self/exe", error).parent_path()};
   const char* path = std::getenv("PATH");
@@ -108,7 +113,7 @@ int unknown(const std::string& name, Terminal& terminal) {
 }
 
 int help(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.empty()) {
+  if (arguments.empty() || arguments[0] == "help") {
     terminal.out() << overview();
     return kDone;
   }
@@ -129,8 +134,6 @@ int run(const Arguments& arguments, Terminal& terminal) {
   if (name.starts_with("-"))
     return terminal.fail(cat("cannot run '", name, "': a command comes first"), "rayo help", kWrongUse);
   std::string program = external_program(name);
-  // The daemons stand beside rayo too, but they are no commands.
-  if (name == "head" || name == "raylet" || name == "keeper" || name == "gpu-probe") program.clear();
   return program.empty() ? unknown(name, terminal) : run_external(program, rest, terminal);
 }
 

@@ -51,6 +51,8 @@ TEST_F(App, HelpNamesEveryCommandThatExistsAndNoOther) {
   }
 }
 
+TEST_F(App, HelpOfHelpIsTheOverview) { EXPECT_EQ(rayo({"help", "help"}).out, rayo({"help"}).out); }
+
 TEST_F(App, HelpNamesAProgramOfItsOwnWhereItIsInstalled) {
   const std::filesystem::path program = root_ / "rayo-serve";
   std::filesystem::copy_file("/bin/true", program);
@@ -67,6 +69,8 @@ TEST_F(App, WhatIsPlannedOrUnknownExitsTwo) {
                                                            {"nonsense"},
                                                            {"--nonsense"},
                                                            {"raylet"},
+                                                           {"help", "raylet"},
+                                                           {"help", "nonsense"},
                                                            {"token", "--rotate"},
                                                            {"list", "groups"},
                                                            {"list", "nonsense"},
@@ -111,15 +115,15 @@ TEST_F(App, ConfigShowsTheDefaultsWithoutACluster) {
   Ran ran = rayo({"config"});
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_NE(ran.out.find("nodes.suspect_after"), std::string::npos);
-  Ran wrong = rayo({"config", "--config", (root_ / "none.toml").string()});
-  EXPECT_EQ(wrong.code, kWrongUse);
-}
-
   std::filesystem::create_directory(root_ / "home");
   std::ofstream(root_ / "home" / "rayo.toml") << "[nodes]\nsuspect_after = \"3s\"\n";
   const std::string own = rayo({"config"}).out;
   EXPECT_NE(own.find("3s"), std::string::npos) << own;
   EXPECT_NE(own.find("home/rayo.toml"), std::string::npos) << own;
+  Ran wrong = rayo({"config", "--config", (root_ / "none.toml").string()});
+  EXPECT_EQ(wrong.code, kWrongUse);
+}
+
 TEST_F(App, VersionIsPlainAndJson) {
   EXPECT_EQ(rayo({"--version"}).out, rayo({"version"}).out);
   EXPECT_NE(rayo({"version", "--json"}).out.find("\"schema\": 1"), std::string::npos);
