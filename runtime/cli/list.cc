@@ -45,6 +45,8 @@ int list_command(const Arguments& arguments, Terminal& terminal) {
   if (reply->has_failure()) return fail(reply->failure(), terminal);
   auto items = filter_items(list_items(what, *reply), filters);
   if (!items.ok()) return terminal.fail(items.status(), kWrongUse);
+  for (const std::string& node : reply->unreachable())
+    terminal.note(cat("the node ", node, " does not answer: what it has is not shown"));
   if (json) {
     terminal.out() << base::as_utf8(
                           boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}}))

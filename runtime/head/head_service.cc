@@ -168,27 +168,36 @@ proto::ListReply HeadService::list(const proto::ListRequest& request) {
   if (what != "tasks" && what != "objects") return list_of(core_.state, what);
   const proto::ListReply told = raylets_.list(what);
   const NamedByKey named(core_.state);
-  return base::run_on_thread(disk_, [&] { return what == "tasks" ? tasks_of(told, named) : objects_of(told, named); });
+  auto reply =
+      base::run_on_thread(disk_, [&] { return what == "tasks" ? tasks_of(told, named) : objects_of(told, named); });
+  *reply.mutable_unreachable() = told.unreachable();
+  return reply;
 }
 
 proto::WhyReply HeadService::why(const std::string& id) {
   auto known = why_of(core_.state, id);
   if (!known.has_failure()) return known;
-  auto worker = raylets_.find_worker(id);
-  return worker ? why_process(core_.state, *worker) : known;
+  auto found = raylets_.find_worker(id);
+  if (found.worker) return why_process(core_.state, *found.worker);
+  known.mutable_failure()->set_text(cat(known.failure().text(), found.doubt));
+  return known;
 }
 
 proto::FindLogReply HeadService::find_log(const proto::FindLogRequest& request) {
   auto place = log_of(core_.state, request.id());
+  std::string doubt;
   if (!place) {
-    if (auto worker = raylets_.find_worker(request.id()))
+    auto found = raylets_.find_worker(request.id());
+    doubt = std::move(found.doubt);
+    if (const auto& worker = found.worker)
       place = LogPlace{rpc::from_proto<NodeId>(worker->node()), rpc::from_proto<ProcessId>(worker->process())};
   }
   proto::FindLogReply out;
   const auto* node = place ? core_.state.nodes.find(place->node) : nullptr;
   if (!node) {
-    *out.mutable_failure() = failure(proto::INVALID, cat("no log of ", request.id(), place ? ": its node is gone" : ""),
-                                     "`rayo list workers|actors|nodes` shows the ids");
+    *out.mutable_failure() =
+        failure(proto::INVALID, cat("no log of ", request.id(), place ? ": its node is gone" : "", doubt),
+                "`rayo list workers|actors|nodes` shows the ids");
     return out;
   }
   out.set_node_address(node->info.address());

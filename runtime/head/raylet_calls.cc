@@ -26,24 +26,30 @@ proto::ListReply RayletCalls::list(const std::string& what) {
   auto deadline = base::deadline_after(core_.state.now(), kAnswerWithin);
   base::TaskGroup asks;
   for (const auto& [id, node] : core_.state.nodes.all()) {
-    asks.spawn("list", [to = channel(id, node.info.address()), deadline, &what, &out] {
+    std::string name = base::cat(node.info.hostname(), " at ", node.info.address());
+    asks.spawn("list", [to = channel(id, node.info.address()), name = std::move(name), deadline, &what, &out] {
       proto::ListRequest request;
       request.set_what(what);
       auto reply = to->call(rpc::raylet::kListHere, request, deadline);
-      if (reply.ok()) out.MergeFrom(*reply);
+      if (reply.ok())
+        out.MergeFrom(*reply);
+      else
+        out.add_unreachable(name);
     });
   }
   asks.join();
   return out;
 }
 
-std::optional<proto::WorkerInfo> RayletCalls::find_worker(const std::string& id) {
-  if (id.size() < kPrefixDigits) return std::nullopt;
+RayletCalls::FoundWorker RayletCalls::find_worker(const std::string& id) {
+  if (id.size() < kPrefixDigits) return {};
   proto::ListReply all = list("workers");
   for (auto& worker : *all.mutable_workers()) {
-    if (rpc::from_proto<ProcessId>(worker.process()).hex().starts_with(base::lower(id))) return std::move(worker);
+    if (rpc::from_proto<ProcessId>(worker.process()).hex().starts_with(base::lower(id))) return {std::move(worker), {}};
   }
-  return std::nullopt;
+  if (all.unreachable().empty()) return {};
+  const std::vector<std::string> silent(all.unreachable().begin(), all.unreachable().end());
+  return {std::nullopt, base::cat(", and these nodes did not answer: ", base::join(silent, ", "))};
 }
 
 }  // namespace rayo::head

@@ -14,10 +14,15 @@ namespace rayo::head {
 class RayletCalls {
  public:
   explicit RayletCalls(Core& core) : core_(core) {}
-  // `what` (workers, tasks, objects) of all living nodes, asked at once; a node that does not answer within 2 s is left out.
+  // `what` (workers, tasks, objects) of all living nodes, asked at once; one that does not answer within 2 s is named as
+  // unreachable.
   proto::ListReply list(const std::string& what);
+  struct FoundWorker {
+    std::optional<proto::WorkerInfo> worker;
+    std::string doubt;  // where there is none: "", or the nodes that did not answer
+  };
   // By the first digits of its id (>= 6).
-  std::optional<proto::WorkerInfo> find_worker(const std::string& id);
+  FoundWorker find_worker(const std::string& id);
 
  private:
   std::shared_ptr<rpc::Channel> channel(NodeId node, const std::string& address);

@@ -188,6 +188,20 @@ def test_readers_answer_in_json_and_in_words(cluster):
     assert cluster.rayo("doctor", "--json").json()["schema"] == 1
 
 
+def test_a_node_that_does_not_answer_is_named_where_its_workers_are_missing(cluster):
+    second = cluster.start_node(cluster.address)
+    raylet = int((Path(second["node_dir"]) / "raylet.pid").read_text().split()[0])
+    name = f"{os.uname().nodename} at {second['node_address']}"
+    os.kill(raylet, signal.SIGSTOP)
+    try:
+        listed = cluster.rayo("list", "workers", "--json", code=0)
+        assert len({one["node"] for one in listed.json()["workers"]}) <= 1 and f"the node {name} does not answer" in listed.err, repr(listed)
+        assert name in cluster.rayo("why", "0123456789ab", code=2).error[0]
+        assert name in cluster.rayo("logs", "0123456789ab", code=1).error[0]
+    finally:
+        os.kill(raylet, signal.SIGCONT)
+
+
 def test_a_result_that_is_lost_fails_the_command(cluster):
     for words in (["status"], ["status", "--json"], ["list", "nodes"], ["status", "--watch"], ["doctor"]):
         with open("/dev/full", "w") as full:
@@ -206,21 +220,6 @@ def test_settings_of_a_file_reach_the_cluster(home):
     assert settings["nodes.dead_after_silent"]["source"] == "default"
 
 
-def test_watch_repaints_until_ctrl_c(cluster):
-    process = cluster.popen("status", "--json", "--watch")
-    documents = [json.loads(process.stdout.readline()) for _ in range(2)]
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
-    assert process.returncode == 0
-    assert all(set(one) == STATUS_KEYS for one in documents)
-
-
-def test_a_cluster_of_a_program_is_found_by_nobody_and_ends_with_it(home):
-    import subprocess
-    owner = subprocess.Popen(["sleep", "300"])
-    try:
-        home.start_head("--owner-pid", str(owner.pid))
-        assert home.rayo("status").code == 3
 def test_settings_of_the_home_reach_the_cluster(home):
     (home.root / "home").mkdir()
     (home.root / "home" / "rayo.toml").write_text('[nodes]\nsuspect_after = "2s"\n')
@@ -243,6 +242,21 @@ def test_directories_may_be_called_anything(home):
     home.rayo("stop", code=0)
 
 
+def test_watch_repaints_until_ctrl_c(cluster):
+    process = cluster.popen("status", "--json", "--watch")
+    documents = [json.loads(process.stdout.readline()) for _ in range(2)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert all(set(one) == STATUS_KEYS for one in documents)
+
+
+def test_a_cluster_of_a_program_is_found_by_nobody_and_ends_with_it(home):
+    import subprocess
+    owner = subprocess.Popen(["sleep", "300"])
+    try:
+        home.start_head("--owner-pid", str(owner.pid))
+        assert home.rayo("status").code == 3
         assert len(home.processes()) >= 4
     finally:
         owner.kill()
