@@ -29,6 +29,7 @@ def test_what_an_actor_prints_is_shown_to_its_driver_and_by_logs(cluster):
         told = cluster.rayo("logs", name, code=0).out.splitlines()
         assert told == [f"last words of {worker['pid']}"] + [f"line {i} of many" for i in range(5)], (name, told)
     assert cluster.rayo("logs", actor, "--tail", "2", code=0).out == "line 3 of many\nline 4 of many\n"
+    assert cluster.rayo("logs", actor, "--tail", "0", code=0).out == ""
     assert "answers on" in cluster.rayo("logs", cluster.head["node"], code=0).out  # the raylet's own log
     lines = [json.loads(line) for line in cluster.rayo("logs", actor, "--json", "--tail", "2", code=0).out.splitlines()]
     same = {"schema": 1, "at": None, "node": cluster.head["node"], "pid": worker["pid"], "name": worker["what"], "stream": "stdout"}
@@ -52,7 +53,6 @@ def test_what_an_actor_prints_is_shown_to_its_driver_and_by_logs(cluster):
     assert "no log of 0123456789" in unknown.error[0]
 
 
-def test_what_was_printed_just_before_the_drivers_end_is_shown(cluster):
 def test_a_program_with_closed_output_keeps_its_connections_to_itself(cluster):
     """As daemons are started: what it and its workers print must not go into a socket of ours."""
     program = subprocess.Popen(["bash", "-c", f'exec "$0" call {cluster.head["node"]} <&- >&- 2>&-', BIN / "cluster_deaths"], env=cluster.env)
@@ -64,6 +64,7 @@ def test_a_program_with_closed_output_keeps_its_connections_to_itself(cluster):
         program.wait()
 
 
+def test_what_was_printed_just_before_the_drivers_end_is_shown(cluster):
     for _ in range(20):
         program = Program(cluster, "cluster_deaths", "print", 1)
         assert program.end() == 0  # it returns as soon as its actor has printed
