@@ -6,6 +6,7 @@
 // Any thread. Workers and drivers do not log here: what they print is the user's.
 #pragma once
 
+#include <cstdint>
 #include <fmt/core.h>
 
 namespace rayo::base {
@@ -44,7 +45,11 @@ class Log {
 // The process's log; before init_log() warnings and above go to stderr.
 Log& log();
 
-// `name` is "head", "raylet" or "keeper"; level from RAYO_LOG (trace, debug, info, warn, error), default info.
-void init_log(const char* name);
+// As much as one worker's output may take.
+constexpr int64_t kMostLogBytes = 64 << 20;
+
+// `name` is "head", "raylet" or "keeper"; level from RAYO_LOG (trace, debug, info, warn, error), default info. A file that
+// stderr goes to is cut to its last part when it is larger than `most_bytes`; keeper and daemon write to one.
+void init_log(const char* name, int64_t most_bytes = kMostLogBytes);
 
 }  // namespace rayo::base

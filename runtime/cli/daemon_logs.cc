@@ -36,6 +36,8 @@ std::vector<LogFile> files_of(const base::Session& session, const std::string& w
 
 std::string read_on(LogFile& file) {
   std::ifstream stream(file.path, std::ios::binary);
+  stream.seekg(0, std::ios::end);
+  if (stream.tellg() < file.read_to) file.read_to = 0;  // it was cut
   stream.seekg(file.read_to);
   std::string text(std::istreambuf_iterator<char>(stream), {});
   file.read_to += static_cast<std::streamoff>(text.size());

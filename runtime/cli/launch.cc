@@ -1,9 +1,12 @@
 #include "runtime/cli/launch.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
+#include <iterator>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -98,9 +101,11 @@ base::Path program_dir() {
 }
 
 std::string last_line(const base::Path& log) {
-  auto content = base::read_file(log);
-  if (!content.ok()) return {};
-  std::string_view text = base::trim(*content);
+  constexpr std::streamoff kLooked = 64 << 10;  // bytes of its end: a daemon's log may have megabytes
+  std::ifstream stream(log, std::ios::binary | std::ios::ate);
+  stream.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(stream.tellg()) - kLooked));
+  const std::string end_of_log{std::istreambuf_iterator<char>(stream), {}};
+  std::string_view text = base::trim(end_of_log);
   while (true) {
     const size_t end = text.rfind('\n');
     const std::string_view line = end == std::string_view::npos ? text : text.substr(end + 1);

@@ -268,7 +268,8 @@ int Start::stay() {
     std::string_view what = head_gone ? "head" : "raylet";
     std::string cause = last_line(head_gone ? session_.head().log() : node_.log());
     undo();
-    return terminal_.fail(cat("the ", what, " has ended: ", cause), "rayo start again", kFailed);
+    return terminal_.fail(cat("the ", what, " has ended", cause.empty() ? "" : ": ", cause), "rayo start again",
+                          kFailed);
   }
   return options_.head ? stop_session(session_, kStopGrace, terminal_)
                        : stop_node(session_, node_, kStopGrace, terminal_);

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int kJoinThreads = 4;              // a join, or a driver that asks, blocks one for milliseconds, 2 s at most
 constexpr base::Duration kLeaveWithin = 2s;  // for calls that are being served at the end
+constexpr base::Duration kTellOfStrangersEach = 10s;  // anybody may knock as often as they like: the log has a bound
 
 int exit_code_of(const base::Status& error) {
   return error.code() == absl::StatusCode::kInvalidArgument || error.code() == absl::StatusCode::kNotFound ? 2 : 1;
@@ -51,6 +52,8 @@ struct HeadProcess::Parts {
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::LocalPort> control;
   bool probing = false;
+  int64_t strangers = 0;  // who knocked and was not let in
+  base::TimePoint strangers_told_at = base::TimePoint() - kTellOfStrangersEach;
   base::TaskGroup fibers;
   base::TaskGroup committing;  // ends last: what the others decided is still written
 
@@ -59,6 +62,7 @@ struct HeadProcess::Parts {
   void serve_data(base::Fd fd, rpc::DataHeaderBytes bytes);
   void serve_joiner(base::Fd fd, const rpc::DataHeader& header);
   void serve_driver(base::Fd fd, const rpc::DataHeader& header);
+  void turned_away(std::string_view why);
   void run(base::Loop& loop, int owner);
   void keep_time(base::Loop& loop);
   void close(base::Loop& loop);
@@ -109,27 +113,33 @@ void HeadProcess::Parts::serve_data(base::Fd fd, rpc::DataHeaderBytes bytes) {
 
 void HeadProcess::Parts::serve_joiner(base::Fd fd, const rpc::DataHeader& header) {
   if (!rpc::verify(header, rpc::LinkKeys::of_join(foundation.desk.token_secret))) {
-    base::log().warn("a join with a wrong token was cut");
-    return;
+    return turned_away("a join with a wrong token was cut");
   }
   auto joined = base::run_on_thread(joins, [&] { return rpc::serve_join(std::move(fd), header, foundation.desk); });
   if (joined.ok()) {
     base::log().info("{} has joined", joined->uri());
   } else {
-    base::log().warn("a join failed: {}", base::message(joined.status()));
+    turned_away(base::cat("a join failed: ", base::message(joined.status())));
   }
 }
 
 void HeadProcess::Parts::serve_driver(base::Fd fd, const rpc::DataHeader& header) {
   const rpc::Secret& secret = foundation.desk.data_secret;
   if (!rpc::verify(header, rpc::LinkKeys::of_data(secret))) {
-    base::log().warn("a driver with a wrong token was cut");
-    return;
+    return turned_away("a driver with a wrong token was cut");
   }
   auto served = base::run_on_thread(joins, [&, answer = driver_answer(core.state)] {
     return head::serve_driver(std::move(fd), header, secret, answer);
   });
-  if (!served.ok()) base::log().warn("a driver was not told where to go: {}", base::message(served));
+  if (!served.ok()) turned_away(base::cat("a driver was not told where to go: ", base::message(served)));
+}
+
+void HeadProcess::Parts::turned_away(std::string_view why) {
+  ++strangers;
+  const base::TimePoint now = base::current_loop()->now();
+  if (now < strangers_told_at + kTellOfStrangersEach) return;
+  strangers_told_at = now;
+  base::log().warn("{} ({} were turned away so far)", why, strangers);
 }
 
 void HeadProcess::Parts::run(base::Loop& loop, int owner) {

@@ -77,6 +77,17 @@ def test_random_bytes_on_each_port_change_nothing(cluster):
     assert max(grown.values()) <= MOST_GROWTH, f"seed {SEED}: grown by {grown} bytes"
 
 
+def test_strangers_who_know_our_first_words_fill_no_log(cluster):
+    chance = random.Random(SEED)
+    log = Path(cluster.head["session_dir"]) / "head" / "head.log"
+    before = log.stat().st_size
+    for i in range(2000):
+        join_or_driver = bytes([1, 4][i % 2:][:1])  # docs/wire.md, "Data header": version 1, its kind, with TLS
+        throw(port_of(cluster.head["address"]), b"RAYO\x01" + join_or_driver + b"\x01\x00" + chance.randbytes(56))
+    cluster.wait_for(lambda: "turned away" in log.read_text(), "it is told")
+    assert log.stat().st_size - before < 4096
+
+
 def test_after_a_lack_of_descriptors_a_good_client_gets_in(home):
     script = f"ulimit -n 200; exec {home.program} start --head --local --port 0 --http-port 0 --node-port 0 --num-cpus 1 --json"
     import json
