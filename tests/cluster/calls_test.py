@@ -1,8 +1,9 @@
 """If these fail: a way of calling (near, far, from a remote driver) does not work on a real cluster."""
 import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import BIN
+from conftest import BIN, Program
 
 
 def run(home, *args, program="cluster_calls", **env):
@@ -54,6 +55,17 @@ def test_a_program_with_threads_before_init(home):
     home.start_head("--num-cpus", "8")
     process = subprocess.run([str(BIN / "cluster_threaded")], env=home.env, text=True, capture_output=True, timeout=60)
     assert process.returncode == 0 and process.stdout == "42\n", process.stdout + process.stderr
+
+
+def test_a_process_has_at_most_four_threads_of_ours(home):
+    """Beside the user's own, which is its first."""
+    node = home.start_head("--num-cpus", "4")["node"]
+    program = Program(home, "cluster_deaths", "call", node)
+    assert [program.line(60) for _ in range(3)] == ["0", "1", "2"]
+    processes = home.rayo("list", "workers", "--json", code=0).json()["workers"]
+    assert {one["kind"] for one in processes} == {"driver", "worker", "zygote"}, processes
+    threads = {one["kind"]: [(task / "comm").read_text() for task in Path(f"/proc/{one['pid']}/task").iterdir()] for one in processes}
+    assert all(len(names) <= 5 for names in threads.values()) and len(threads["zygote"]) == 1, threads
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

@@ -199,6 +199,33 @@ def test_a_killed_raylet_leaves_no_process_and_its_actors_callers_are_told_node_
     assert program.end() == 0
 
 
+def test_a_killed_keeper_takes_its_node_with_it(home, nodes):
+    program = Program(home, "cluster_deaths", "call", nodes[1])
+    assert [program.line(60) for _ in range(3)] == ["0", "1", "2"]
+    of_node = {pid for pid, command in home.processes().items() if home.second["node_dir"] in command}
+    workers = {one["pid"] for one in home.rayo("list", "workers", "--json", code=0).json()["workers"] if one["node"] == nodes[1]}
+    os.kill(pid_in(home.second["node_dir"], "keeper.pid"), signal.SIGKILL)
+    home.wait_for(lambda: not (set(home.processes()) & (of_node | workers)), "raylet and workers have ended", 10)
+    told = json.loads(program.line_that("{", 20))
+    assert told["error_kind"] == ACTOR_DIED and told["node"] == nodes[1], told
+    home.wait_for(lambda: [node["state"] for node in home.status()["nodes"]].count("alive") == 1, "the head knows")
+    assert program.end() == 0
+
+
+def test_a_killed_zygote_costs_nobody_an_actor(home, nodes):
+    program = Program(home, "cluster_deaths", "late")
+    program.line_that("ready", 60)
+    workers = lambda: home.rayo("list", "workers", "--json", code=0).json()["workers"]
+    made = home.wait_for(lambda: [one["pid"] for one in workers() if one["kind"] in ("zygote", "worker") and one["state"] != "dead"],
+                         "a zygote stands ready")
+    for pid in made:  # its spare workers too: the next one must be made anew
+        os.kill(pid, signal.SIGKILL)
+    program.tell("go")
+    assert [program.line(20) for _ in range(3)] == ["0", "1", "2"]
+    program.process.terminate()
+    program.process.wait(20)
+
+
 def test_calls_go_on_when_the_head_is_killed_and_status_tells_what_is_known(home, nodes):
     program = Program(home, "cluster_deaths", "chat", *nodes)
     for _ in range(3):

@@ -2,8 +2,14 @@
 
 The machines are network namespaces (machines.py).
 """
+import fcntl
+import os
+import select
+import termios
+
 import pytest
 from conftest import BIN, start_and_token
+from cut_off_test import cut_off
 from errors_table import expect
 
 
@@ -19,6 +25,76 @@ def test_a_node_on_another_machine_joins_with_the_pasted_line(two_machines):
     assert len(other.status()["nodes"]) == 2
     other.rayo("stop", code=0)
     head.wait_for(lambda: sum(one["state"] == "alive" for one in head.status()["nodes"]) == 1, "the node has left")
+
+
+def test_the_line_that_start_prints_joins_as_it_is(two_machines):
+    head, other = two_machines
+    printed = head.rayo("start", "--head", "--num-cpus", "1", code=0).out.splitlines()[-1].strip()
+    assert printed == head.rayo("token", code=0).out.strip() and printed.startswith("RAYO_TOKEN=")
+    done = other.run("sh", "-c", f"PATH={BIN}:$PATH; {printed}")
+    assert done.returncode == 0 and "This machine is part of the cluster" in done.stdout, done
+    assert len(head.status()["nodes"]) == 2
+
+
+def test_without_a_token_a_join_asks_for_it_on_the_terminal(two_machines):
+    head, other = two_machines
+    started, token = start_and_token(head)
+    master, slave = os.openpty()
+    joining = other.popen("start", "--address", started["address"], "--num-cpus", "1", stdin=slave, preexec_fn=lambda: on_terminal(slave))
+    os.close(slave)
+    asked = read_until(master, b": ")
+    assert b"Token of the cluster at " + started["address"].encode() in asked, asked
+    os.write(master, token["RAYO_TOKEN"].encode() + b"\n")
+    out, err = joining.communicate(timeout=60)
+    assert joining.returncode == 0, err
+    assert token["RAYO_TOKEN"].encode() not in read_until(master, b"") and len(head.status()["nodes"]) == 2
+    os.close(master)
+
+
+def on_terminal(slave):
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+
+def read_until(master, end):
+    """What the terminal shows: up to these words, or (b"") what stands there now."""
+    seen = b""
+    while (end and not seen.endswith(end)) or select.select([master], [], [], 0)[0]:
+        try:
+            seen += os.read(master, 1024)
+        except OSError:  # nobody has it open any more
+            return seen
+    return seen
+
+
+def test_the_interface_and_the_tokens_file_are_those_that_were_asked_for(network):
+    head, other = network.machine("a"), network.machine("b")
+    for _ in range(2):
+        network.cable(head, other)
+    head.sh("ip", "route", "add", "default", "dev", head.devices[0])
+    started, token = start_and_token(head, "--interface", head.devices[1])
+    assert started["address"] == f"{head.addresses[1]}:6379" and started["node_address"] == f"{head.addresses[1]}:6380", started
+    file = other.root / "token"
+    file.write_text(token["RAYO_TOKEN"] + "\n")
+    seen = other.rayo("status", "--json", "--address", started["address"], env={"RAYO_TOKEN_FILE": str(file)}, code=0).json()
+    assert seen["cluster"]["address"] == started["address"]
+    join = ("start", "--address", started["address"], "--interface", other.devices[1], "--num-cpus", "1", "--json")
+    refused = other.rayo(*join, "--token-file", other.root / "none", code=4)
+    assert refused.error[0] == f"cannot read {other.root}/none: No such file or directory", repr(refused)
+    joined = other.rayo(*join, "--token-file", file, code=0).json()
+    assert joined["node_address"] == f"{other.addresses[1]}:6380", joined
+
+
+def test_stop_tells_which_nodes_it_could_not_reach(two_machines):
+    head, other = two_machines
+    started, token = start_and_token(head)
+    joined = other.rayo("start", "--address", started["address"], "--num-cpus", "1", "--json", env=token, code=0).json()
+    cut_off(other)
+    stopped = head.rayo("stop", "--grace", "2s", code=1)
+    assert "is stopped" in stopped.out and not head.processes(), repr(stopped)
+    what, next_step = stopped.error
+    assert joined["node_address"] in what and next_step == "rayo stop on each of those machines", repr(stopped)
+    other.rayo("stop", code=0)
 
 
 def test_stop_on_the_heads_machine_ends_the_other_machine_too(two_machines):
@@ -39,6 +115,17 @@ def test_port_blocked_one_way(two_machines):
     assert f"{other.address}:6380" in refused.error[0], repr(refused)
     assert not other.processes()
     assert len(head.status()["nodes"]) == 1 or all(one["state"] != "alive" or one["head"] for one in head.status()["nodes"])
+
+
+def test_a_port_that_is_blocked_on_the_heads_machine_is_named(two_machines):
+    head, other = two_machines
+    started, token = start_and_token(head)
+    head.sh("nft", f"table inet block {{\n chain in {{\n type filter hook input priority 0\n ip saddr {other.address} tcp dport 6380 drop\n }}\n}}")
+    refused = other.rayo("start", "--address", started["address"], "--num-cpus", "1", env=token, code=3)
+    what, next_step = refused.error
+    assert what.startswith("this node (") and f"cannot reach {started['node_address']}: " in what, repr(refused)
+    assert next_step.startswith(f"open port 6380 (TCP, incoming) in the firewall on the machine of {started['node_address']}"), repr(refused)
+    assert not other.processes()
 
 
 def test_several_interfaces(network):

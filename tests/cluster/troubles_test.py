@@ -138,6 +138,15 @@ def test_an_address_where_nobody_answers(home, tmp_path):
     expect("no_token_in_a_program", *at_init(home, **away))
 
 
+def test_several_clusters_are_listed_to_a_program(home):
+    first = home.start_head()
+    home.start_head()
+    expect("several_clusters_in_a_program", *at_init(home))
+    _, port = first["address"].split(":")
+    ran = subprocess.run([BIN / "counter"], env={**home.env, "RAYO_ADDRESS": f"localhost:{port}"}, text=True, capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "1.500000\n"), ran
+
+
 def test_a_demand_that_is_no_amount(cluster):
     said = run(cluster, "no_amount")
     for name, amount in (("task", "nan"), ("actor", "1e+308")):
