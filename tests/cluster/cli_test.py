@@ -198,8 +198,26 @@ def test_a_node_that_does_not_answer_is_named_where_its_workers_are_missing(clus
         assert len({one["node"] for one in listed.json()["workers"]}) <= 1 and f"the node {name} does not answer" in listed.err, repr(listed)
         assert name in cluster.rayo("why", "0123456789ab", code=2).error[0]
         assert name in cluster.rayo("logs", "0123456789ab", code=1).error[0]
+        silent = cluster.rayo("logs", second["node"], code=3).error
+        assert silent == (f"cannot reach {second['node_address']}: no answer in time", "check the address, the network and firewalls"), silent
     finally:
         os.kill(raylet, signal.SIGCONT)
+
+
+def test_a_head_that_is_stopped_is_no_matter_of_firewalls(cluster):
+    head = int((Path(cluster.head["session_dir"]) / "head" / "head.pid").read_text().split()[0])
+    os.kill(head, signal.SIGSTOP)
+    try:
+        for words in (["list", "nodes"], ["status"]):
+            what, next_step = cluster.rayo(*words, code=3).error
+            assert what.endswith("control.sock: no answer in time") and "`rayo stop` ends it" in next_step, (words, what, next_step)
+        stopped = cluster.rayo("stop", "--grace", "500ms", code=0)
+        assert "no answer in time" in stopped.err and "head did not end within 500 ms and was killed" in stopped.err, repr(stopped)
+    finally:
+        try:
+            os.kill(head, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
 
 
 def test_a_result_that_is_lost_fails_the_command(cluster):

@@ -109,9 +109,11 @@ class Channel {
       const ServerStreamMethod<Request, Response>& method, const Request& request,
       base::TimePoint deadline = base::kForever) {
     auto stream = std::make_unique<ClientStream<Request, Response>>(open_bytes(method.path, deadline));
-    RAYO_RETURN_IF_ERROR(stream->write(request, deadline));
-    RAYO_RETURN_IF_ERROR(stream->writes_done(deadline));
-    return stream;
+    base::Status sent = stream->write(request, deadline);
+    if (sent.ok()) sent = stream->writes_done(deadline);
+    if (sent.ok()) return stream;
+    base::Status why = stream->finish(deadline);  // only the end of the call tells what was wrong with the way there
+    return why.ok() ? sent : why;
   }
 
  private:

@@ -26,6 +26,10 @@ struct Sign {
   std::string_view next_step;
 };
 constexpr char kInsecure[] = "insecure";  // gRPC's name of a connection without TLS
+constexpr std::string_view kNoAnswer = "no answer in time";
+constexpr std::string_view kFirewalls = "check the address, the network and firewalls";
+constexpr std::string_view kStopped =
+    "its process lives and does nothing: `rayo logs` shows its last words, `rayo stop` ends it";
 constexpr std::string_view kSameCluster = "is it the same cluster? `rayo status` there tells; a new token joins again";
 constexpr std::array kSigns = {
     Sign{"Connection refused", StatusCode::kUnavailable, "connection refused",
@@ -45,9 +49,8 @@ constexpr std::array kSigns = {
          "is Rayo running? `rayo status` tells"},
     Sign{"keepalive watchdog timeout", StatusCode::kUnavailable, "it stopped answering", ""},
     Sign{"Ping timeout", StatusCode::kUnavailable, "it stopped answering", ""},
-    Sign{"Timeout occurred", StatusCode::kUnavailable, "no answer in time",
-         "check the address, the network and firewalls"},
-    Sign{"timed out", StatusCode::kUnavailable, "no answer in time", "check the address, the network and firewalls"},
+    Sign{"Timeout occurred", StatusCode::kUnavailable, kNoAnswer, kFirewalls},
+    Sign{"timed out", StatusCode::kUnavailable, kNoAnswer, kFirewalls},
 };
 
 // Between these words our own verifier's sentence stands inside of gRPC's.
@@ -64,9 +67,11 @@ std::optional<base::Status> verifier_error(const std::string& text, const CallTe
 
 base::Status unavailable(const std::string& text, const CallTexts& texts) {
   if (auto error = verifier_error(text, texts)) return *error;
-  for (const Sign& sign : kSigns)
-    if (holds(text, sign.part))
-      return failed(sign.code, cat("cannot reach ", texts.place, ": ", sign.cause), sign.next_step);
+  for (const Sign& sign : kSigns) {
+    if (!holds(text, sign.part)) continue;
+    const bool silent = texts.local && sign.cause == kNoAnswer;
+    return failed(sign.code, cat("cannot reach ", texts.place, ": ", sign.cause), silent ? kStopped : sign.next_step);
+  }
   if (texts.reached)
     return failed(StatusCode::kUnavailable, cat("the connection to ", texts.place, " broke during ", texts.method));
   return failed(StatusCode::kUnavailable, cat("cannot talk to ", texts.place, ": it closed the connection"),
@@ -121,8 +126,8 @@ base::Status from_grpc(const grpc::Status& status, const std::optional<std::stri
       return failed(code, cat(texts.place, " does not know ", method), "it may run another version of Rayo");
     case StatusCode::kDeadlineExceeded:
       if (!texts.reached)
-        return failed(StatusCode::kUnavailable, cat("cannot reach ", texts.place, ": no answer in time"),
-                      "check the address, the network and firewalls");
+        return failed(StatusCode::kUnavailable, cat("cannot reach ", texts.place, ": ", kNoAnswer),
+                      texts.local ? kStopped : kFirewalls);
       return failed(code, cat(texts.place, " did not answer ", method, " in time"));
     case StatusCode::kCancelled:
       return failed(code, cat(method, " at ", texts.place, " was cancelled"));
