@@ -42,7 +42,7 @@ void Output::show(ProcessId process, bool error, std::vector<std::string> shown,
   std::optional<Source> source = source_of(process);
   if (!source || (shown.empty() && dropped == 0)) return;
   proto::LogLines lines;
-  lines.set_source(source_name(source->what));
+  lines.set_source(source->what.empty() ? "worker" : source_name(source->what));
   lines.set_pid(source->pid);
   lines.set_node(own_.hostname);
   lines.set_error(error);
