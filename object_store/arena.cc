@@ -121,7 +121,7 @@ void Arena::discard(int64_t offset, int64_t size_bytes) {
 base::StatusOr<ArenaView> ArenaView::open(base::Fd fd, int64_t size_bytes) {
   void* memory = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (memory == MAP_FAILED)
-    return base::failed_errno(errno, base::cat("cannot map the arena of ", base::format_size(size_bytes)));
+    return base::failed_errno(errno, base::cat("cannot map the arena of ", base::format_size(size_bytes)), kNextStep);
   return ArenaView(std::move(fd), static_cast<const std::byte*>(memory), size_bytes);
 }
 

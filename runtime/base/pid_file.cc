@@ -49,8 +49,12 @@ std::optional<pid_t> live_pid(const Path& pid_file) {
 
 Status write_pid_file(const Path& pid_file, pid_t pid) {
   auto ticks = start_ticks(pid);
-  if (!ticks)
+  if (!ticks) {  // gone, or we may not look: too many files open
+    auto stat = read_file(cat("/proc/", pid, "/stat"));
+    if (!stat.ok() && stat.status().code() != absl::StatusCode::kNotFound)
+      return within(stat.status(), cat("cannot write ", pid_file.string()));
     return failed(absl::StatusCode::kNotFound, cat("cannot write ", pid_file.string(), ": process ", pid, " is gone"));
+  }
   return write_private_file(pid_file, cat(pid, " ", *ticks, " ", boot_id(), "\n"));
 }
 

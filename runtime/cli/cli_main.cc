@@ -9,6 +9,7 @@
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a daemon that dies while we speak to it is an error, not our end
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file that may not be as large (ulimit -f)
   rayo::base::hold_standard_descriptors();
   rayo::cli::Output output(STDOUT_FILENO);
   std::ostream out(&output);

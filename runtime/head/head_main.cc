@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   ::umask(077);
   base::raise_open_files();
   base::init_log("head");

@@ -143,6 +143,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   rayo::base::init_log("keeper");
+  ::signal(SIGXFSZ, SIG_IGN);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t signals, old_mask;
   sigemptyset(&signals);

@@ -70,9 +70,7 @@ class Service final : public ObjectService {
         copies_(wires.own_node(), [this](uint64_t holder, const auto& request) { send_to_holder(holder, request); }),
         retry_(loop.every(std::chrono::seconds(1), [this] { retry(); })),
         sweep_(loop.every(Directory::kLastLinger, [this] { sweep(); })) {
-    if (arena_) {
-      transfer_.use_arena(arena_->fd(), arena_->size_bytes(), [this](const ObjectId& object) { return lend(object); });
-    }
+    transfer_.find_with([this](const ObjectId& object) { return lend(object); });
   }
 
   // ---- local processes ----
@@ -550,6 +548,7 @@ base::StatusOr<std::unique_ptr<ObjectService>> make_object_service(ObjectWires& 
   std::optional<object_store::Arena> arena;
   if (arena_bytes > 0) {
     RAYO_ASSIGN_OR_RETURN(arena, object_store::Arena::create(arena_bytes));
+    RAYO_RETURN_IF_ERROR(transfer.use_arena(arena->fd(), arena->size_bytes()));
   }
   return std::make_unique<Service>(wires, loop, transfer, std::move(arena));
 }

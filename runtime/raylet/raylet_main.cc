@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
   }
   base::init_log("raylet");
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a worker leaves behind comes to us
   auto settings = base::read_raylet_settings(arguments.settings);
   if (!settings.ok()) {

@@ -47,7 +47,7 @@ void run_child(Prepared& p) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int signal : {SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGCHLD}) ::signal(signal, SIG_DFL);
+  for (int signal : {SIGPIPE, SIGXFSZ, SIGHUP, SIGINT, SIGTERM, SIGCHLD}) ::signal(signal, SIG_DFL);
   if (p.directory && *p.directory && chdir(p.directory) != 0) {
     // The driver's directory may not exist on this node: the worker starts where the raylet is.
   }

@@ -9,8 +9,8 @@
 
 #include "object_store/arena.h"
 #include "runtime/base/address.h"
-#include "runtime/base/check.h"
 #include "runtime/base/loop/blocking.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/text.h"
 #include "runtime/raylet/transfer_link.h"
 #include "runtime/rpc/dial.h"
@@ -135,13 +135,15 @@ Transfer::Transfer(base::Loop& loop, const rpc::Secret& data_secret)
 
 Transfer::~Transfer() = default;
 
-void Transfer::use_arena(int arena_fd, int64_t arena_bytes, Find find) {
+base::Status Transfer::use_arena(int arena_fd, int64_t arena_bytes) {
+  RAYO_ASSIGN_OR_RETURN(base::Fd copy, base::duplicate(arena_fd));
+  RAYO_ASSIGN_OR_RETURN(auto view, object_store::ArenaView::open(std::move(copy), arena_bytes));
   state_->arena_fd = arena_fd;
-  state_->find = std::move(find);
-  auto view = object_store::ArenaView::open(base::Fd(fcntl(arena_fd, F_DUPFD_CLOEXEC, 0)), arena_bytes);
-  RAYO_CHECK(view.ok(), "the arena was created and mapped by this process a moment ago");
-  state_->view.emplace(std::move(*view));
+  state_->view.emplace(std::move(view));
+  return {};
 }
+
+void Transfer::find_with(Find find) { state_->find = std::move(find); }
 
 void Transfer::pull(const Pull& pull, Done done) {
   State* state = state_.get();

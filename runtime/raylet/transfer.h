@@ -53,9 +53,9 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Once, before the first transfer: where the bytes lie, and what is sealed. The descriptor stays the
-  // caller's.
-  void use_arena(int arena_fd, int64_t arena_bytes, Find find);
+  // Once, before the first transfer: where the bytes lie, and then what is sealed. The descriptor stays the caller's.
+  base::Status use_arena(int arena_fd, int64_t arena_bytes);
+  void find_with(Find find);
 
   void pull(const Pull& pull, Done done);
   // A connection whose verified header says kData.
