@@ -31,6 +31,7 @@ class Access {
   std::optional<ApiError> refuse_key(const Credentials& credentials) const;
   // The value of Access-Control-Allow-Origin; empty: none.
   std::string allowed_origin(const Credentials& credentials) const;
+  bool has_keys() const { return !keys_.empty(); }
 
  private:
   bool loopback_;
