@@ -181,9 +181,10 @@ void Timer::State::fire() {
       "timer",
       [timer = shared_from_this()] {
         if (timer->loop == nullptr) return;
+        if (timer->period == Duration::zero()) timer->end();  // fired: its task may find it so, and set the next
         timer->task();
         if (timer->loop == nullptr) return;
-        if (timer->period == Duration::zero() || timer->loop->stopping) return timer->end();
+        if (timer->loop->stopping) return timer->end();
         timer->arm(timer->period);
       },
       nullptr);

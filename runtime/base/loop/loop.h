@@ -50,6 +50,7 @@ class Timer {
   ~Timer() { cancel(); }
   void cancel();
   void release() { state_.reset(); }
+  // It will run its task (again): false from the moment that a timer of after() fires.
   bool pending() const;
 
  private:

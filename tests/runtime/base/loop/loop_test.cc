@@ -110,6 +110,28 @@ TEST(Loop, SleepersWakeInTheOrderOfTheirDeadlines) {
   EXPECT_EQ(order, (std::vector<int>{10, 20, 30}));
 }
 
+// As those do that arm one timer for the next of many deadlines.
+TEST(Loop, ATimersTaskFindsItFiredAndSetsItAgain) {
+  int fired = 0;
+  Loop loop;
+  loop.spawn("main", [&] {
+    Event third;
+    Timer timer;
+    std::function<void()> arm = [&] {
+      if (timer.pending()) return;
+      timer = loop.after(1ms, [&] {
+        if (++fired == 3) return third.set();
+        arm();
+      });
+    };
+    arm();
+    EXPECT_TRUE(third.wait(loop.deadline(10s)));
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_EQ(fired, 3);
+}
+
 TEST(Loop, TimersFireRepeatAndAreCancelledWithTheirHandle) {
   int once = 0;
   int never = 0;
