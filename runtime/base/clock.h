@@ -30,6 +30,13 @@ inline TimePoint deadline_after(TimePoint now, Duration span) {
   return kForever - now < span ? kForever : now + span;
 }
 
+// Of a count that came from outside: negative is none, and more than a Duration holds is its most, which is for ever.
+constexpr Duration span_of_ms(int64_t milliseconds) {
+  constexpr int64_t kMost = std::chrono::floor<std::chrono::milliseconds>(Duration::max()).count();
+  if (milliseconds <= 0) return Duration::zero();
+  return milliseconds > kMost ? Duration::max() : Duration(std::chrono::milliseconds(milliseconds));
+}
+
 inline double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
 }  // namespace rayo::base

@@ -207,7 +207,7 @@ proto::FindLogReply HeadService::find_log(const proto::FindLogRequest& request) 
 
 base::Status HeadService::stop(const proto::StopRequest& request,
                                rpc::MessageStream<proto::StopRequest, proto::StopProgress>& stream) {
-  auto status = stop_cluster(core_, std::chrono::milliseconds(request.grace_ms()),
+  auto status = stop_cluster(core_, base::span_of_ms(request.grace_ms()),
                              [&](const proto::StopProgress& progress) { return stream.write(progress); });
   stopped_();
   return status;

@@ -144,7 +144,7 @@ class Hopes {
 std::vector<Waiting> PlacementQueue::unschedulable(const NodeTable& nodes, base::TimePoint now) {
   Hopes hopes(nodes);
   return take_if(items_, [&](const Waiting& item) {
-    auto limit = std::chrono::milliseconds(item.message.schedule_timeout_ms());
+    auto limit = base::span_of_ms(item.message.schedule_timeout_ms());
     return limit > 0ms && now >= base::deadline_after(item.since, limit) && hopes.none_for(item);
   });
 }

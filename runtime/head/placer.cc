@@ -168,7 +168,7 @@ void Placer::notify(const Waiting& item, Outcome& out) {
   state_.events.add(state_.now_us(), "warning", text);
   const auto* job = state_.jobs.find(item.job);
   if (!job) return;
-  auto limit = std::chrono::milliseconds(item.message.schedule_timeout_ms());
+  auto limit = base::span_of_ms(item.message.schedule_timeout_ms());
   text += limit > 0ms && !missing ? cat("; given up after ", base::format_duration(limit))
                                   : std::string("; it waits for a node that can");
   auto* notice = out.send(rpc::from_proto<NodeId>(job->node())).mutable_notice();

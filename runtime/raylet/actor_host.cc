@@ -74,9 +74,8 @@ void ActorHost::run(ActorId actor, const proto::StartActor& request) {
   uint32_t incarnation = request.incarnation();
   Hosted* hosted = find(actor, incarnation);
   if (!hosted || !reserve(*hosted, request)) return;
-  auto limit = request.spec().start_timeout_ms() > 0
-                   ? base::Duration(std::chrono::milliseconds(request.spec().start_timeout_ms()))
-                   : kStartLimit;
+  auto limit =
+      request.spec().start_timeout_ms() > 0 ? base::span_of_ms(request.spec().start_timeout_ms()) : kStartLimit;
   base::TimePoint deadline = loop_.deadline(limit);
   hosted->info.set_state(proto::STARTING);
   const auto& variables = request.spec().environment();

@@ -255,7 +255,7 @@ void add_cli_methods(rpc::Service& service, Parts& parts, CliAnswers answers) {
     return read_log(answers, request, writer, call);
   });
   service.on(rpc::raylet::kStopNode, [answers](const proto::StopRequest& request, rpc::Call&) {
-    answers.stop(std::chrono::milliseconds(std::max<int64_t>(0, request.grace_ms())));
+    answers.stop(base::span_of_ms(request.grace_ms()));
     return base::StatusOr<proto::Done>(proto::Done());
   });
 }
