@@ -44,7 +44,12 @@ proto::Failure check(const Core& core, const proto::Register& registering, const
 void catch_up(Core& core, NodeId node, NodeStreams::Outbox& outbox) {
   for (const auto& [id, job] : core.state.jobs.all()) {
     proto::NodeDown down;
-    *down.mutable_job() = job;
+    if (job.state() == "ended") {  // many, and their command lines may be long
+      *down.mutable_job()->mutable_job() = job.job();
+      down.mutable_job()->set_state(job.state());
+    } else {
+      *down.mutable_job() = job;
+    }
     NodeStreams::push(outbox, down);
   }
   for (const auto& [id, actor] : core.state.actors.all()) {
@@ -87,9 +92,9 @@ base::Status serve_attach(Core& core, Stream& stream, rpc::Call& call) {
   auto node = rpc::from_proto<NodeId>(registering.node().node());
 
   Outcome out;
-  core.placer.node_died(node);  // grants whose answers were lost with an earlier stream
   auto registered = core.nodes.attach(registering, out);
   if (registered.has_failure()) return refuse(stream, registered.failure());
+  core.placer.node_died(node);  // grants whose answers were lost with an earlier stream
   core.fill(registered);
   auto outbox = core.streams.open(node);
   proto::NodeDown down;

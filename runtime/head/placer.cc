@@ -17,6 +17,11 @@ std::string wanted_text(const scheduler::Demand& demand) {
   return text;
 }
 
+// No node takes more at once, and of demands that hold nothing any count would fit.
+constexpr int kMostLeasesAtOnce = 1000;
+
+int lease_count(const proto::PlaceLeasesRequest& request) { return std::clamp(request.count(), 1, kMostLeasesAtOnce); }
+
 bool same_ask(const proto::PlaceLeasesRequest& a, const Waiting& b, const std::string& shape) {
   return !b.is_actor() && b.shape == shape && a.shape() == b.request.shape() &&
          rpc::from_proto<ProcessId>(a.process()) == rpc::from_proto<ProcessId>(b.request.process()) &&
@@ -62,7 +67,8 @@ void Placer::enqueue(const ToPlace& wanted) {
     state_.starting.erase(placed);
     return;
   }
-  state_.queue.add(wish_of(wanted.actor, wanted.wait), now);
+  // What began on a node that died before its record was written waits already.
+  if (!state_.queue.find_actor(wanted.actor)) state_.queue.add(wish_of(wanted.actor, wanted.wait), now);
 }
 
 Waiting Placer::wish_of(ActorId id, base::Duration wait) const {
@@ -214,7 +220,7 @@ uint64_t Placer::ask_leases(const proto::PlaceLeasesRequest& request, Outcome& o
   for (const auto& item : state_.queue.items()) {
     if (!same_ask(request, item, shape)) continue;
     auto* same = state_.queue.find(item.ticket);
-    same->count = std::max(1, request.count());
+    same->count = lease_count(request);
     same->asked_until = base::kForever;
     same->request = request;
     return same->ticket;
@@ -225,7 +231,7 @@ uint64_t Placer::ask_leases(const proto::PlaceLeasesRequest& request, Outcome& o
                .demand = std::move(demand),
                .what = request.what(),
                .prefer = rpc::from_proto<NodeId>(request.node()),
-               .count = std::max(1, request.count()),
+               .count = lease_count(request),
                .request = request};
   auto ticket = state_.queue.add(std::move(item), now);
   pump(out);

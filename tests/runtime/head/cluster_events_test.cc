@@ -511,6 +511,15 @@ TEST_F(ClusterEvents, LeasesAreGrantedByTheNodeThatHasRoom) {
   EXPECT_EQ(sent(id(2), &proto::NodeDown::has_end_lease).size(), 3u);
 }
 
+// A driver asks for what it has waiting, and of demands that hold nothing a node has room for any number.
+TEST_F(ClusterEvents, NoGrantIsForMoreLeasesThanANodeTakes) {
+  attach(1, {{"cpu", Amount::of(1)}});
+  placer.ask_leases(ask_for(std::numeric_limits<int>::max(), 0), out);
+  auto grants = sent(id(1), &proto::NodeDown::has_grant);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].grant().count(), 1000);
+}
+
 TEST_F(ClusterEvents, AnEmptyGrantIsAskedOfAnotherNode) {
   attach(1, {{"cpu", Amount::of(2)}});
   attach(2, {{"cpu", Amount::of(2)}});
