@@ -76,4 +76,15 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view last_lines(std::string_view text, int64_t lines) {
+  if (lines < 0) return text;
+  size_t at = text.ends_with('\n') ? text.size() - 1 : text.size();
+  for (int64_t i = 0; i < lines; ++i) {
+    if (at == 0) return text;
+    at = text.rfind('\n', at - 1);
+    if (at == std::string_view::npos) return text;
+  }
+  return lines == 0 ? std::string_view() : text.substr(at + 1);
+}
+
 }  // namespace rayo::base

@@ -39,6 +39,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 // Empty pieces are kept: split("a,,b", ',') has three.
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
+// The end of a text from its last `lines` lines on; all of it for -1. An end of line at its end begins no further one.
+std::string_view last_lines(std::string_view text, int64_t lines);
 std::string lower(std::string_view text);
 // printf's "%.*f".
 std::string fixed(double number, int digits);

@@ -50,7 +50,7 @@ int print_json(std::vector<LogFile>& files, const DaemonLogs& wanted, Terminal& 
     logs.emplace_back(terminal.out(),
                       LogOrigin{.pid = base::live_pid(file.pid_file).value_or(0), .name = file.title, .daemon = true});
     std::string text = read_on(file);
-    logs.back().add(last_lines(text, wanted.tail), true);
+    logs.back().add(base::last_lines(text, wanted.tail), true);
   }
   if (wanted.follow) {
     Interrupts interrupts;
@@ -71,17 +71,6 @@ base::StatusOr<int64_t> parse_line_count(std::string_view text) {
                       cat("cannot use --tail '", text, "': it is not a number of lines"), "--tail 100");
 }
 
-std::string_view last_lines(std::string_view text, int64_t lines) {
-  if (lines < 0) return text;
-  size_t at = text.ends_with('\n') ? text.size() - 1 : text.size();
-  for (int64_t i = 0; i < lines; ++i) {
-    if (at == 0) return text;
-    at = text.rfind('\n', at - 1);
-    if (at == std::string_view::npos) return text;
-  }
-  return lines == 0 ? std::string_view() : text.substr(at + 1);
-}
-
 int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal) {
   std::vector<LogFile> files = files_of(session, wanted.which);
   if (files.empty())
@@ -91,7 +80,7 @@ int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Te
   for (LogFile& file : files) {
     if (files.size() > 1) terminal.out() << "==> " << file.title << " (" << file.path.string() << ") <==\n";
     std::string text = read_on(file);
-    terminal.out() << last_lines(text, wanted.tail) << std::flush;
+    terminal.out() << base::last_lines(text, wanted.tail) << std::flush;
   }
   if (!wanted.follow) return kDone;
   Interrupts interrupts;

@@ -17,7 +17,5 @@ struct DaemonLogs {
 int print_daemon_logs(const base::Session& session, const DaemonLogs& wanted, Terminal& terminal);
 
 base::StatusOr<int64_t> parse_line_count(std::string_view text);
-// The last `lines` lines of a text; all of it for -1.
-std::string_view last_lines(std::string_view text, int64_t lines);
 
 }  // namespace rayo::cli

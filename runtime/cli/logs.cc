@@ -80,7 +80,7 @@ base::StatusOr<LogPlace> find_log(const LogFlags& wanted, Cluster& cluster, Term
 base::Status copy_log(const LogPlace& place, const LogFlags& wanted, Terminal& terminal) {
   proto::ReadLogRequest request;
   rpc::to_proto(place.process, request.mutable_process());
-  request.set_tail_lines(wanted.tail < 0 ? 0 : wanted.tail);
+  request.set_tail_lines(wanted.tail);
   request.set_follow(wanted.follow);
   RAYO_ASSIGN_OR_RETURN(auto stream, place.raylet->open(rpc::raylet::kReadLog, request));
   JsonLog lines(terminal.out(), place.origin);

@@ -87,15 +87,13 @@ base::Status send_news(OpenLog& log, rpc::MessageStream<proto::ReadLogRequest, p
   }
 }
 
-// Where the last `lines` lines of a file begin; 0 lines: all of it.
+// Where the last `lines` lines of a file begin; a negative number: all of it.
 off_t tail_offset(int fd, int64_t lines) {
   struct stat info {};
-  if (lines <= 0 || ::fstat(fd, &info) != 0) return 0;
+  if (lines < 0 || ::fstat(fd, &info) != 0) return 0;
   off_t from = std::max<off_t>(0, info.st_size - static_cast<off_t>(kTailBytes));
   std::string bytes = read_from(fd, from, kTailBytes);
-  size_t kept = 0;
-  for (const auto& line : last_lines(bytes, static_cast<size_t>(lines))) kept += line.size() + 1;
-  return from + static_cast<off_t>(bytes.size() - std::min(bytes.size(), kept));
+  return from + static_cast<off_t>(bytes.size() - base::last_lines(bytes, lines).size());
 }
 
 base::Status read_log(const CliAnswers& answers, const proto::ReadLogRequest& request,
