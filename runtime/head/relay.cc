@@ -37,7 +37,7 @@ proto::RelayReply Relay::answer(const proto::RelayRequest& request) {
     case proto::RelayRequest::kKillActor:
       return kill(request.kill_actor());
     case proto::RelayRequest::kKeyValue:
-      return key_value(request.key_value());
+      return key_value(rpc::from_proto<JobId>(request.job()), request.key_value());
     case proto::RelayRequest::kListNodes:
       return list_nodes();
     case proto::RelayRequest::kFindJob:
@@ -89,10 +89,14 @@ proto::RelayReply Relay::kill(const proto::KillActor& request) {
   return reply;
 }
 
-proto::RelayReply Relay::key_value(const proto::KeyValue& request) {
+proto::RelayReply Relay::key_value(JobId job, const proto::KeyValue& request) {
   std::lock_guard turn(key_value_turn_);
   Outcome out;
   proto::RelayReply reply;
+  if (request.op() == proto::KeyValue::PUT && core_.state.jobs.ended(job)) {
+    *reply.mutable_key_value()->mutable_failure() = failure(proto::CANCELLED, "its job has ended");
+    return reply;
+  }
   auto& answer = *reply.mutable_key_value();
   answer = core_.state.key_value.answer(request, out.persist);
   if (out.persist.empty()) return reply;
@@ -100,8 +104,16 @@ proto::RelayReply Relay::key_value(const proto::KeyValue& request) {
     *answer.mutable_failure() = failure(proto::UNAVAILABLE, written);
   } else {
     core_.state.key_value.apply(request);
+    if (core_.state.jobs.ended(job)) forget_values(job);
   }
   return reply;
+}
+
+// What a job put while it ended came behind the end of its namespace.
+void Relay::forget_values(JobId job) {
+  Outcome out;
+  core_.state.key_value.end_namespace(job_namespace(job), out.persist);
+  core_.line.submit(std::move(out));
 }
 
 proto::RelayReply Relay::list_nodes() const {

@@ -14,7 +14,8 @@ class Relay {
  private:
   proto::RelayReply create(NodeId node, const proto::RelayRequest& request);
   proto::RelayReply kill(const proto::KillActor& request);
-  proto::RelayReply key_value(const proto::KeyValue& request);
+  proto::RelayReply key_value(JobId job, const proto::KeyValue& request);
+  void forget_values(JobId job);
   proto::RelayReply list_nodes() const;
   proto::RelayReply find_job(JobId id) const;
   proto::RelayReply log_lines(const proto::LogLinesFor& lines);

@@ -15,6 +15,7 @@
 #include "runtime/base/loop/socket.h"
 #include "runtime/base/package_files.h"
 #include "runtime/base/version.h"
+#include "runtime/head/key_value_table.h"
 #include "runtime/rpc/data_header.h"
 #include "runtime/rpc/dial.h"
 #include "runtime/rpc/frame.h"
@@ -212,6 +213,34 @@ TEST(HeadProcess, WhatWasPromisedIsThereAfterAnEnd) {
       } else {
         EXPECT_EQ(raylet.relay(request).key_value().value(), "42");
       }
+    }
+  });
+}
+
+// Nobody could delete it: the namespace ends with its job.
+TEST(HeadProcess, AJobThatHasEndedPutsNothing) {
+  base::run_in_loop([] {
+    Dirs dirs;
+    ServedHead head(dirs);
+    FakeRaylet raylet(head, dirs);
+    raylet.attach();
+    const JobId job{3, 3};
+    for (bool ended : {false, true}) {
+      proto::NodeUp up;
+      rpc::to_proto(job, up.mutable_job()->mutable_job());
+      up.mutable_job()->set_ended(ended);
+      EXPECT_TRUE(raylet.stream->write(up, soon()).ok());
+      raylet.next(&proto::NodeDown::has_job);
+      proto::RelayRequest request;
+      rpc::to_proto(job, request.mutable_job());
+      auto* put = request.mutable_key_value();
+      put->set_op(proto::KeyValue::PUT);
+      put->set_namespace_(job_namespace(job));
+      put->set_key("answer");
+      put->set_value("42");
+      EXPECT_EQ(raylet.relay(request).key_value().has_failure(), ended);
+      put->set_op(proto::KeyValue::GET);
+      EXPECT_EQ(raylet.relay(request).key_value().found(), !ended);
     }
   });
 }
