@@ -12,6 +12,8 @@
 namespace rayo::base {
 namespace {
 
+constexpr Duration kLeast = std::chrono::milliseconds(1);  // of any span below: none of them may be "off"
+
 constexpr std::array kSettings{
     Setting{"nodes.suspect_after", "1s", "four missed beats: nothing new is placed there"},
     Setting{"nodes.dead_after_refused", "3s", "its port refuses: the machine lives, the raylet does not"},
@@ -62,7 +64,11 @@ Config::Config() {
 Status Config::set(const std::string& key, const std::string& value, const std::string& source) {
   for (const Setting& setting : kSettings) {
     if (setting.key != key) continue;
-    RAYO_RETURN_IF_ERROR(within(parse_duration(value).status(), cat("cannot use ", source, ": ", key)));
+    auto span = parse_duration(value);
+    if (span.ok() && *span < kLeast)
+      span = failed(absl::StatusCode::kInvalidArgument, cat("'", value, "' is less than ", format_duration(kLeast)),
+                    cat(key, " = \"", setting.by_default, "\" is the default"));
+    RAYO_RETURN_IF_ERROR(within(span.status(), cat("cannot use ", source, ": ", key)));
     entries_[key] = {value, source};
     return {};
   }

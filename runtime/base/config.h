@@ -8,7 +8,7 @@
 //   Duration suspect = config.duration("nodes.suspect_after");
 //
 // The table below is the only place where a default stands. A key that is not in it is an error (a typo must
-// not be taken silently), and so is a value that does not parse. A Config is a value; any thread.
+// not be taken silently), and so is a value that does not parse or is under 1 ms. A Config is a value; any thread.
 #pragma once
 
 #include <map>

@@ -35,6 +35,13 @@ TEST(ConfigTable, AFileOverridesAndIsNamedAsTheSource) {
   EXPECT_EQ(config->entry("nodes.dead_after_silent").source, "default");
 }
 
+TEST(ConfigTable, NoSpanIsNone) {
+  for (const char* value : {"0s", "999us", "-1s"}) {
+    auto config = Config::parse(std::string("[nodes]\ndead_after_silent = \"") + value + "\"\n", "rayo.toml");
+    ASSERT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << value;
+  }
+}
+
 TEST(ConfigTable, ATypoIsAnErrorThatNamesTheNearestKey) {
   auto config = Config::parse("[nodes]\nsuspekt_after = \"2s\"\n", "rayo.toml");
   ASSERT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
