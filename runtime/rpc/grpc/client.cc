@@ -46,6 +46,22 @@ class RoleVerifier final : public grpc::experimental::ExternalCertificateVerifie
   RoleName expect_;
 };
 
+// gRPC reads its targets as URIs: what a path may hold and a URI not is written as one has it.
+std::string unix_target(const std::string& path) {
+  std::string out = "unix:";
+  for (char c : path) {
+    if (c == '%')
+      out += "%25";
+    else if (c == '?')
+      out += "%3F";
+    else if (c == '#')
+      out += "%23";
+    else
+      out += c;
+  }
+  return out;
+}
+
 std::shared_ptr<grpc::ChannelCredentials> tls_credentials(const TlsDial& dial) {
   auto provider = std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
       dial.identity.ca_pem,
@@ -175,9 +191,8 @@ std::unique_ptr<Channel> Channel::local(const base::Path& socket) {
   auto state = std::make_shared<State>();
   state->local = true;
   state->ways.push_back(std::make_unique<State::Way>(
-      socket.string(),
-      grpc::CreateCustomChannel(base::cat("unix:", socket.string()), grpc::InsecureChannelCredentials(),
-                                arguments(TlsDial().max_message_bytes))));
+      socket.string(), grpc::CreateCustomChannel(unix_target(socket.string()), grpc::InsecureChannelCredentials(),
+                                                 arguments(TlsDial().max_message_bytes))));
   return std::unique_ptr<Channel>(new Channel(std::move(state)));
 }
 
