@@ -150,8 +150,11 @@ base::Status HeadService::send_package(const proto::FetchPackageRequest& request
   *chunk.mutable_package() = request.package();
   for (int64_t offset = 0;;) {
     std::string data(base::kPackagePieceBytes, '\0');
-    ssize_t got = base::run_on_thread(disk_, [&] { return ::pread(file.get(), data.data(), data.size(), offset); });
-    if (got < 0) return base::failed_errno(errno, cat("cannot read the package ", id.hex()));
+    auto [got, error] = base::run_on_thread(disk_, [&] {
+      const ssize_t bytes = ::pread(file.get(), data.data(), data.size(), offset);
+      return std::pair(bytes, errno);  // of that thread
+    });
+    if (got < 0) return base::failed_errno(error, cat("cannot read the package ", id.hex()));
     data.resize(static_cast<size_t>(got));
     chunk.set_offset(offset);
     chunk.set_last(got < base::kPackagePieceBytes);

@@ -60,6 +60,7 @@ base::StatusOr<const Job*> Jobs::await_ready(JobId id, base::TimePoint deadline)
       return base::failed(absl::StatusCode::kDeadlineExceeded,
                           base::cat("the program of job ", id.hex(), " is not known yet"));
     news_.wait(std::min(deadline, base::current_loop()->deadline(kAskAgain)));
+    job = find(id);  // it may have ended meanwhile
     if (job && !job->package) {
       // A driver on another node may have offered it meanwhile, and only the head knows.
       auto info = finder_(id, deadline);

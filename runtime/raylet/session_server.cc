@@ -123,8 +123,9 @@ LocalProcess* SessionServer::welcome(FrameWire& wire, ReceivedFrame& frame) {
   proto::Failure failure;
   base::Fd arena;
   if (!take_doorbell(*process, frame, failure) || !copy_arena(*process, arena, failure)) {
+    const auto [id, kind] = std::pair(process->id, process->kind);  // refuse() waits, and a worker may end meanwhile
     refuse(wire, frame.call_id, std::move(failure));
-    if (process->kind == proto::DRIVER) driver_left(process->id, false);
+    if (kind == proto::DRIVER) driver_left(id, false);
     return nullptr;
   }
   process->wire = &wire;
