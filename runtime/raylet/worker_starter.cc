@@ -26,6 +26,16 @@ constexpr base::Duration kPackageLimit = 60s;  // for a package to arrive from a
 constexpr base::Duration kSweepEach = 1s;      // a child that nobody knows at two sweeps is a stray
 constexpr base::Duration kSweepAfter = 100ms;  // of a child's end: many that end together are one sweep
 
+// NAME=VALUE of `more` instead of what has the same name: of two, getenv() answers the first.
+std::vector<std::string> overridden(std::vector<std::string> variables, std::vector<std::string> more) {
+  const auto name = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
+  std::erase_if(variables, [&](const std::string& old) {
+    return std::ranges::any_of(more, [&](const std::string& one) { return name(one) == name(old); });
+  });
+  std::ranges::move(more, std::back_inserter(variables));
+  return variables;
+}
+
 proto::Failure start_failure(std::string text) {
   proto::Failure failure;
   failure.set_kind(proto::ACTOR_DIED);
@@ -137,9 +147,10 @@ base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const 
   request.environment = job.environment;
   request.environment.insert(request.environment.end(), environment.begin(), environment.end());
   // Names as in runtime/worker/process.h, which a raylet does not include.
-  request.environment.push_back(cat("RAYO_WORKER=", process.hex()));
-  request.environment.push_back(cat("RAYO_WORKER_SOCKET=", socket_.string()));
-  if (zygote) request.environment.push_back("RAYO_WORKER_ZYGOTE=1");
+  environment.push_back(cat("RAYO_WORKER=", process.hex()));
+  environment.push_back(cat("RAYO_WORKER_SOCKET=", socket_.string()));
+  if (zygote) environment.push_back("RAYO_WORKER_ZYGOTE=1");
+  request.environment = overridden(job.environment, std::move(environment));
   request.working_directory = job.working_directory;
   request.out_fd = files.out.get();
   request.error_fd = files.error.get();

@@ -95,7 +95,7 @@ class WorkerStarter {
   StartFailure try_start(ProcessId process, JobId job, const std::vector<std::string>& environment);
   base::Status start_zygote(const Job& job);
   base::Status choose_program(const Job& job, SpawnRequest& request, base::Fd& file);
-  base::Status exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment, bool zygote);
+  base::Status exec_child(ProcessId process, const Job& job, std::vector<std::string> environment, bool zygote);
   base::Status fork_child(ProcessId process, ProcessId zygote, const std::vector<std::string>& environment);
   void watch(ProcessId process, pid_t pid);
   void reaped(ProcessId process, const base::ChildEnd& end);

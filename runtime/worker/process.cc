@@ -201,7 +201,20 @@ const char* variable(const char* name) {
 
 }  // namespace
 
-bool started_as_worker() { return *variable(worker_environment::kProcess) != '\0'; }
+namespace {
+
+bool serving = false;  // since before any user code of a worker runs
+
+// A program that user code starts is no worker, whatever this process is.
+void forget_environment() {
+  serving = true;
+  ::unsetenv(worker_environment::kProcess);
+  ::unsetenv(worker_environment::kZygote);
+}
+
+}  // namespace
+
+bool started_as_worker() { return serving || *variable(worker_environment::kProcess) != '\0'; }
 
 namespace {
 
@@ -271,8 +284,9 @@ void serve(const std::vector<std::string>& arguments, Publish publish, const Lan
     give_up(base::failed(absl::StatusCode::kInvalidArgument,
                          base::cat(worker_environment::kProcess, " is not a process id")));
   RayletSocket raylet = or_give_up(RayletSocket::open(variable(worker_environment::kSocket)));
-  if (std::string_view(variable(worker_environment::kZygote)) != "1" || count_threads() != 1)
-    serve_on(std::move(raylet), *process, arguments, publish, hooks);
+  const bool zygote = std::string_view(variable(worker_environment::kZygote)) == "1" && count_threads() == 1;
+  forget_environment();
+  if (!zygote) serve_on(std::move(raylet), *process, arguments, publish, hooks);
   or_give_up(say_hello(raylet, make_hello(proto::ZYGOTE, *process, arguments), nullptr));
   Forked child = run_zygote(std::move(raylet), hooks.fork);
   serve_on(std::move(child.raylet), child.process, arguments, publish, hooks);

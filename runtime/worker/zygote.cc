@@ -50,8 +50,6 @@ void become_worker(const proto::Fork& fork, const std::vector<base::Fd>& fds) {
     const size_t at = variable.find('=');
     if (at != std::string::npos) ::setenv(variable.substr(0, at).c_str(), variable.c_str() + at + 1, 1);
   }
-  ::setenv(worker_environment::kProcess, id_of<ProcessId>(fork.process()).hex().c_str(), 1);
-  ::unsetenv(worker_environment::kZygote);
 }
 
 void tell(RayletSocket& raylet, const proto::Fork& fork, pid_t pid, int error) {

@@ -51,10 +51,11 @@ def test_handles_from_node_to_node(home, way):
 
 
 def test_a_program_with_threads_before_init(home):
-    """Its workers are exec'd one by one, and must be reached all the same."""
+    """Its workers are exec'd one by one, and must be reached all the same, with the variables that their actor was given."""
     home.start_head("--num-cpus", "8")
-    process = subprocess.run([str(BIN / "cluster_threaded")], env=home.env, text=True, capture_output=True, timeout=60)
-    assert process.returncode == 0 and process.stdout == "42\n", process.stdout + process.stderr
+    process = subprocess.run([str(BIN / "cluster_threaded")], env={**home.env, "RAYO_TEST_LEVEL": "the driver's"},
+                             text=True, capture_output=True, timeout=60)
+    assert process.returncode == 0 and process.stdout == "42 the driver's, the actor's\n", process.stdout + process.stderr
 
 
 def test_a_process_has_at_most_four_threads_of_ours(home):

@@ -541,3 +541,17 @@ def test_the_names_of_groups_are_imported_as_in_ray(home):
     path = os.pathsep.join([str(_ROOT / "tests/python/shim"), str(_ROOT / "build/release/python")])
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+
+
+def test_a_task_runs_a_program_that_is_a_driver_of_its_own(ray):
+    """It is no worker, although it inherits a worker's environment."""
+
+    @ray.remote
+    def outer():
+        code = "import rayo; rayo.init(); print(rayo.get(rayo.remote(lambda: 42).remote()))"
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RAYO_ADDRESS": address}, capture_output=True,
+                              text=True, timeout=60)
+        return done.stdout + done.stderr
+
+    address = ray.get_runtime_context().gcs_address
+    assert ray.get(outer.remote(), timeout=60) == "42\n"

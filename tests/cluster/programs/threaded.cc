@@ -1,6 +1,7 @@
 // A program that has a second thread before rayo::init: its workers cannot be forked from a zygote, each is exec'd.
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -9,6 +10,10 @@
 struct Adder {
   int64_t sum = 0;
   int64_t add(int64_t n) { return sum += n; }
+  std::string level() {
+    const char* value = std::getenv("RAYO_TEST_LEVEL");
+    return value ? value : "none";
+  }
 };
 
 int64_t twice(int64_t n) { return 2 * n; }
@@ -21,8 +26,9 @@ int main(int argc, char** argv) {
   });
   rayo::init(argc, argv);
   auto adder = rayo::spawn<Adder>();
-  auto second = rayo::spawn<Adder>();
+  auto second = rayo::spawn<Adder>({.environment = {{"RAYO_TEST_LEVEL", "the actor's"}}});
   int64_t sum = adder.call<&Adder::add>(rayo::remote<twice>(20)).get() + second.call<&Adder::add>(2).get();
-  std::printf("%lld\n", static_cast<long long>(sum));
+  std::printf("%lld %s, %s\n", static_cast<long long>(sum), adder.call<&Adder::level>().get().c_str(),
+              second.call<&Adder::level>().get().c_str());
   return sum == 42 ? 0 : 1;
 }
