@@ -32,6 +32,11 @@ ActorHost::ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, 
 
 ActorHost::~ActorHost() = default;
 
+void ActorHost::end_fibers() {
+  tasks_.cancel();
+  tasks_.join();
+}
+
 void ActorHost::start(const proto::StartActor& request) {
   auto actor = rpc::from_proto<ActorId>(request.spec().actor());
   auto known = actors_.find(actor);

@@ -26,6 +26,8 @@ class ActorHost {
   ActorHost(base::Loop& loop, LeaseTable& table, LeaseService& leases, Processes& processes, Workers& workers,
             Tell tell);
   ~ActorHost();
+  // Ends its fibers, which call into other parts, while those are there. In a fiber.
+  void end_fibers();
   void on_hosted(OnHosted handler) { on_hosted_ = std::move(handler); }
 
   // Spawns a fiber. The same incarnation again: its state is told again.

@@ -380,3 +380,9 @@ void Node::close() {
 }
 
 }  // namespace rayo::raylet
+  s.tasks.cancel();
+  s.tasks.join();
+  s.actors.end_fibers();
+  s.starter.end_fibers();
+  s.transfer.end_fibers();
+  s.peers.end_fibers();

@@ -47,6 +47,11 @@ void PeerRaylets::call(NodeId node, const rpc::UnaryMethod<Request, Reply>& meth
   });
 }
 
+void PeerRaylets::end_fibers() {
+  tasks_.cancel();
+  tasks_.join();
+}
+
 proto::Failure PeerRaylets::failure_with(NodeId node, const base::Status& status) const {
   proto::Failure failure = failure_of(status);
   failure.set_kind(proto::UNAVAILABLE);

@@ -21,6 +21,8 @@ class PeerRaylets : public ObjectWires {
  public:
   PeerRaylets(base::Loop& loop, Processes& processes, Nodes& nodes, rpc::TlsIdentity identity, ClusterId cluster);
   ~PeerRaylets() override;
+  // Ends its fibers, which call into other parts, while those are there. In a fiber.
+  void end_fibers();
 
   void end_lease(NodeId node, const proto::EndLeaseFromRequest& request);
   // In a fiber; nullopt: no answer.

@@ -143,6 +143,11 @@ base::Status Transfer::use_arena(int arena_fd, int64_t arena_bytes) {
   return {};
 }
 
+void Transfer::end_fibers() {
+  state_->fibers.cancel();
+  state_->fibers.join();
+}
+
 void Transfer::find_with(Find find) { state_->find = std::move(find); }
 
 void Transfer::pull(const Pull& pull, Done done) {

@@ -50,6 +50,8 @@ class Transfer {
 
   Transfer(base::Loop& loop, const rpc::Secret& data_secret);
   ~Transfer();  // waits for the transfers under way: each ends within kStall of its last byte
+  // Ends its fibers, which call into other parts, while those are there. In a fiber.
+  void end_fibers();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 

@@ -77,6 +77,11 @@ WorkerStarter::WorkerStarter(base::Loop& loop, Processes& processes, Jobs& jobs,
 
 WorkerStarter::~WorkerStarter() = default;
 
+void WorkerStarter::end_fibers() {
+  tasks_.cancel();
+  tasks_.join();
+}
+
 void WorkerStarter::start(ProcessId process, JobId job, std::vector<std::string> environment) {
   tasks_.spawn("start worker", [this, process, job, environment = std::move(environment)] {
     const StartFailure why = try_start(process, job, environment);

@@ -48,6 +48,8 @@ class WorkerStarter {
   WorkerStarter(base::Loop& loop, Processes& processes, Jobs& jobs, LogFiles& logs, base::Path socket,
                 OpenPackage open_package);
   ~WorkerStarter();
+  // Ends its fibers, which call into other parts, while those are there. In a fiber.
+  void end_fibers();
   void set_listener(Listener listener) { listener_ = std::move(listener); }
 
   // Spawns a fiber that does it.
