@@ -12,6 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using base::cat;
 
+constexpr base::Duration kNodePatience = 1s;   // for a node of this machine to take the word
 constexpr base::Duration kWordsPatience = 3s;  // on top of the grace: the way there and back
 
 struct Farewell {
@@ -50,15 +51,30 @@ Farewell tell_cluster(const base::Session& session, base::Duration grace, Termin
   return farewell;
 }
 
-void note_killed(const std::vector<std::string>& killed, base::Duration grace, Terminal& terminal) {
+// A signal says nothing of a grace: what the head could not tell a node of this machine is told here.
+void ask_nodes(const std::vector<base::NodeFiles>& nodes, base::Duration grace) {
+  proto::StopRequest request;
+  request.set_grace_ms(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
+  base::run_in_loop([&] {
+    for (const base::NodeFiles& node : nodes) {
+      if (!base::live_pid(node.raylet_pid())) continue;
+      auto raylet = rpc::Channel::local(node.control_socket());
+      // One that does not answer is ended by the signal.
+      (void)raylet->call(rpc::raylet::kStopNode, request, base::current_loop()->deadline(kNodePatience));
+    }
+  });
+}
+
+void end_and_note(const std::vector<DaemonProcesses>& daemons, base::Duration within, Terminal& terminal) {
+  const std::vector<std::string> killed = end_daemons(daemons, within);
   if (killed.empty()) return;
-  terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(grace), " and was killed"));
+  terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(within), " and was killed"));
 }
 
 // A start that is still at it takes back what it has begun.
 void end_start(const base::Session& session, base::Duration grace, Terminal& terminal) {
   if (auto starter = base::live_pid(session.starter_pid()))
-    note_killed(end_daemons({{"rayo start", 0, *starter}}, grace), grace, terminal);
+    end_and_note({{"rayo start", 0, *starter}}, grace, terminal);
 }
 
 std::vector<DaemonProcesses> daemons_to_end(const base::Session& session, Terminal& terminal) {
@@ -87,7 +103,8 @@ int stop_session(const base::Session& session, base::Duration grace, Terminal& t
   auto begin = base::system_clock().now();
   end_start(session, grace, terminal);
   Farewell farewell = tell_cluster(session, grace, terminal);
-  note_killed(end_daemons(daemons_to_end(session, terminal), grace), grace, terminal);
+  ask_nodes(session.nodes, grace);
+  end_and_note(daemons_to_end(session, terminal), grace + kWordsPatience, terminal);
   base::remove_session(session);
   terminal.out() << what_of(session) << " is stopped ("
                  << base::fixed(base::seconds(base::system_clock().now() - begin), 2) << " s).\n"
@@ -99,7 +116,8 @@ int stop_session(const base::Session& session, base::Duration grace, Terminal& t
 }
 
 int stop_node(const base::Session& session, const base::NodeFiles& node, base::Duration grace, Terminal& terminal) {
-  note_killed(end_daemons(live_daemons(node), grace), grace, terminal);
+  ask_nodes({node}, grace);
+  end_and_note(live_daemons(node), grace + kWordsPatience, terminal);
   std::error_code ignored;
   std::filesystem::remove_all(node.dir, ignored);
   base::remove_session(session);  // nothing where another node or the head lives on

@@ -1,7 +1,10 @@
 #include "runtime/head/stop_cluster.h"
 
+#include <algorithm>
+
 #include "runtime/base/text.h"
 #include "runtime/head/records.h"
+#include "runtime/rpc/proto_ids.h"
 
 namespace rayo::head {
 
@@ -11,6 +14,14 @@ namespace {
 
 constexpr base::Duration kLook = 20ms;
 constexpr base::Duration kDefaultGrace = 10s;
+constexpr base::Duration kFarewell = 2s;  // on top of the grace: what was not over then is killed, reaped and told
+
+// Its beats have ended, and not by Leave.
+bool lost(const NodeTable& nodes, NodeId id) {
+  return std::ranges::any_of(nodes.dead(), [id](const proto::NodeInfo& info) {
+    return rpc::from_proto<NodeId>(info.node()) == id && info.death().kind() == proto::NODE_LOST;
+  });
+}
 
 std::string node_text(const proto::NodeInfo& info) { return cat(info.hostname(), " at ", info.address()); }
 
@@ -18,18 +29,21 @@ std::string node_text(const proto::NodeInfo& info) { return cat(info.hostname(),
 
 base::Status stop_cluster(Core& core, base::Duration grace,
                           const std::function<base::Status(const proto::StopProgress&)>& tell) {
-  auto deadline = base::deadline_after(core.state.now(), grace > base::Duration::zero() ? grace : kDefaultGrace);
+  if (grace <= base::Duration::zero()) grace = kDefaultGrace;
+  auto deadline = base::deadline_after(base::deadline_after(core.state.now(), grace), kFarewell);
   std::map<NodeId, std::string> waiting;
   Outcome out;
   for (const auto& [id, node] : core.state.nodes.all()) {
     waiting.emplace(id, node_text(node.info));
-    out.send(id).mutable_leave_now()->set_reason("the cluster is stopped");
+    auto* leave = out.send(id).mutable_leave_now();
+    leave->set_reason("the cluster is stopped");
+    leave->set_grace_ms(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
   }
   core.line.submit(std::move(out));
   while (!waiting.empty() && core.state.now() < deadline && base::sleep_for(kLook)) {
     for (auto at = waiting.begin(); at != waiting.end();) {
-      // It has said Leave, or its stream has ended on our word: a raylet that leaves ends its processes first.
-      if (core.state.nodes.find(at->first) && core.streams.attached(at->first)) {
+      // A raylet that leaves ends its processes first, and then says Leave. A stream that ended says nothing.
+      if (core.state.nodes.find(at->first) || lost(core.state.nodes, at->first)) {
         ++at;
         continue;
       }

@@ -25,7 +25,7 @@ constexpr size_t kEndsKept = 1000;  // actors' ends that are told again when the
 
 }  // namespace
 
-HeadDispatch::HeadDispatch(Parts parts, PeerRaylets& peers, std::function<void(const std::string& why)> leave)
+HeadDispatch::HeadDispatch(Parts parts, PeerRaylets& peers, std::function<void(const proto::LeaveNow&)> leave)
     : parts_(parts), peers_(peers), leave_(std::move(leave)) {}
 
 void HeadDispatch::message(proto::NodeDown message) {
@@ -45,7 +45,7 @@ void HeadDispatch::message(proto::NodeDown message) {
     case proto::NodeDown::kJob:
       return parts_.jobs.learn(message.job());
     case proto::NodeDown::kLeaveNow:
-      return leave_(message.leave_now().reason());
+      return leave_(message.leave_now());
     case proto::NodeDown::kWorkerDied:
       return parts_.links.remote_gone(rpc::from_proto<NodeId>(message.worker_died().node()),
                                       rpc::from_proto<ProcessId>(message.worker_died().process()),

@@ -15,7 +15,7 @@ namespace rayo::raylet {
 class HeadDispatch {
  public:
   // `leave` ends this raylet.
-  HeadDispatch(Parts parts, PeerRaylets& peers, std::function<void(const std::string& why)> leave);
+  HeadDispatch(Parts parts, PeerRaylets& peers, std::function<void(const proto::LeaveNow&)> leave);
 
   void message(proto::NodeDown message);
   // After each registration: the nodes; what we watch, and the ends that the head may not have heard of.
@@ -32,7 +32,7 @@ class HeadDispatch {
 
   Parts parts_;
   PeerRaylets& peers_;
-  std::function<void(const std::string&)> leave_;
+  std::function<void(const proto::LeaveNow&)> leave_;
   uint64_t applied_request_ = 0;
   std::deque<proto::ActorInfo> recent_ends_;
 };

@@ -34,6 +34,8 @@ constexpr base::Duration kPlaceLimit = 24h;  // the head answers when it has pla
 constexpr base::Duration kAttachLimit = 10s;
 constexpr base::Duration kSweepLinks = 10s;
 constexpr base::Duration kListLimit = 5s;  // for NVML's answer: a driver without persistence starts each GPU anew
+constexpr base::Duration kShortGrace = 100ms;  // of processes where nobody says how much they get: a signal
+constexpr base::Duration kLongGrace = 1h;
 constexpr base::Duration kEndLimit = 3s;   // for every process of the tree to be reaped; the keeper ends what is left
 
 int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer) {
@@ -70,6 +72,7 @@ struct Node::State {
   proto::Registered cluster;  // as the head told last
   base::Event stop_asked;
   std::string stop_reason;
+  base::Duration end_grace = kShortGrace;  // of processes, from the word to SIGKILL
 
   DeviceHealth health;
   LeaseTable table;
@@ -285,9 +288,10 @@ struct Node::State {
     if (status.address().empty() && !settings.head_addresses.empty()) status.set_address(settings.head_addresses[0]);
   }
 
-  void ask_to_stop(const std::string& reason) {
+  void ask_to_stop(const std::string& reason, base::Duration grace) {
     if (stop_asked.is_set()) return;
     stop_reason = reason;
+    end_grace = std::clamp<base::Duration>(grace, kShortGrace, kLongGrace);
     stop_asked.set();
   }
 
@@ -299,14 +303,16 @@ struct Node::State {
     objects->on_inner_actors([this](const proto::HoldRefs& handles) { requests.hold_actors({}, 0, handles); });
     parts = std::make_unique<Parts>(Parts{loop, own, processes, jobs, packages, starter, workers, leases, actors, links,
                                           *objects, nodes, head, requests, output, logs, calls, tasks});
-    dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const std::string& why) { ask_to_stop(why); });
+    dispatch = std::make_unique<HeadDispatch>(*parts, peers, [this](const proto::LeaveNow& leave) {
+      ask_to_stop(leave.reason(), base::span_of_ms(leave.grace_ms()));
+    });
     sessions = std::make_unique<SessionServer>(*parts, facts, [this] { reporter.changed(); });
     data_port = std::make_unique<DataPort>(loop, joined.data_secret, links, transfer, *sessions);
     head.set_handlers(
         {.make_register = [this] { return make_register(); },
          .registered = [this](const proto::Registered& registered) { dispatch->registered(registered, false); },
          .message = [this](proto::NodeDown message) { dispatch->message(std::move(message)); },
-         .ended = [this](const std::string& why) { ask_to_stop(why); }});
+         .ended = [this](const std::string& why) { ask_to_stop(why, kShortGrace); }});
     wire_ends();
     return absl::OkStatus();
   }
@@ -320,7 +326,7 @@ struct Node::State {
                      .logs = &logs,
                      .own_info = [this] { return own_info(); },
                      .name_cluster = [this](proto::StatusReply& status) { name_cluster(status); },
-                     .stop = [this](base::Duration) { ask_to_stop("stopped by rayo stop"); }});
+                     .stop = [this](base::Duration grace) { ask_to_stop("stopped by rayo stop", grace); }});
     server = std::make_unique<rpc::Server>(loop, service,
                                            rpc::ServerOptions{.identity = joined.identity, .cluster = joined.cluster});
     RAYO_RETURN_IF_ERROR(server->start());
@@ -361,7 +367,8 @@ base::StatusOr<proto::Registered> Node::open() {
   return registered;
 }
 
-void Node::ask_to_stop(const std::string& reason) { state_->ask_to_stop(reason); }
+void Node::ask_to_stop(const std::string& reason) { state_->ask_to_stop(reason, kShortGrace); }
+base::Duration Node::end_limit() const { return state_->end_grace + kEndLimit; }
 base::Event& Node::stop_asked() { return state_->stop_asked; }
 const std::string& Node::stop_reason() const { return state_->stop_reason; }
 
@@ -371,18 +378,18 @@ void Node::close() {
   // Until it has left, the head takes what its processes give back for free.
   s.leases.stop_granting();
   s.actors.refuse_all();
-  if (s.sessions) s.starter.end_all(s.loop.deadline(kEndLimit));
+  if (s.sessions) s.starter.end_all(s.end_grace, s.loop.deadline(end_limit()));
   s.head.leave(s.stop_reason, s.loop.deadline(1s));
   if (s.control) s.control->close();
   s.port->close();
   if (s.sessions) s.sessions->close();
   if (s.server) s.server->shutdown(s.loop.deadline(500ms));
-}
-
-}  // namespace rayo::raylet
   s.tasks.cancel();
   s.tasks.join();
   s.actors.end_fibers();
   s.starter.end_fibers();
   s.transfer.end_fibers();
   s.peers.end_fibers();
+}
+
+}  // namespace rayo::raylet

@@ -38,6 +38,8 @@ class Node {
   // Set by ask_to_stop, the CLI, the head, or the loss of the head.
   base::Event& stop_asked();
   const std::string& stop_reason() const;
+  // How long its processes may take to end, once it was asked to stop.
+  base::Duration end_limit() const;
   // Says goodbye to the head and ends every process.
   void close();
 

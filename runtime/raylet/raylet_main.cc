@@ -25,7 +25,7 @@ using rayo::base::Status;
 namespace base = rayo::base;
 namespace raylet = rayo::raylet;
 
-constexpr unsigned kEndSeconds = 8;  // after which a raylet that was told to stop is ended by the kernel
+constexpr unsigned kEndSeconds = 5;  // on top of what its processes may take: then the kernel ends a raylet that was told to stop
 
 struct Outcome {
   Status status;
@@ -103,7 +103,7 @@ int serve(base::Loop& loop, const RayletSettings& settings, int ready_fd) {
   base::log().info("node {} answers on {}", ready.node, ready.address);
   base::tell_ready(ready_fd, ready);
   node.stop_asked().wait();
-  alarm(kEndSeconds);
+  alarm(kEndSeconds + static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(node.end_limit()).count()));
   node.close();
   return 0;
 }

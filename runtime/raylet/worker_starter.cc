@@ -143,14 +143,12 @@ base::Status WorkerStarter::choose_program(const Job& job, SpawnRequest& request
   return absl::OkStatus();
 }
 
-base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, const std::vector<std::string>& environment,
+base::Status WorkerStarter::exec_child(ProcessId process, const Job& job, std::vector<std::string> environment,
                                        bool zygote) {
   SpawnRequest request;
   base::Fd program;
   RAYO_RETURN_IF_ERROR(choose_program(job, request, program));
   RAYO_ASSIGN_OR_RETURN(auto files, logs_.open(process));
-  request.environment = job.environment;
-  request.environment.insert(request.environment.end(), environment.begin(), environment.end());
   // Names as in runtime/worker/process.h, which a raylet does not include.
   environment.push_back(cat("RAYO_WORKER=", process.hex()));
   environment.push_back(cat("RAYO_WORKER_SOCKET=", socket_.string()));
@@ -345,9 +343,9 @@ void WorkerStarter::await_job_gone(JobId job, base::TimePoint deadline) {
   }
 }
 
-void WorkerStarter::end_all(base::TimePoint deadline) {
+void WorkerStarter::end_all(base::Duration grace, base::TimePoint deadline) {
   ending_ = true;
-  for (ProcessId process : processes_.ids()) end(process, {proto::STOPPED, "its node stops"}, 100ms);
+  for (ProcessId process : processes_.ids()) end(process, {proto::STOPPED, "its node stops"}, grace);
   while (!children_.empty() && changed_.wait(deadline)) {
   }
 }

@@ -74,7 +74,7 @@ class WorkerStarter {
   // In a fiber: until no process of the job is left.
   void await_job_gone(JobId job, base::TimePoint deadline);
   // Kills everything and waits until all of it is reaped, for the raylet's own end.
-  void end_all(base::TimePoint deadline);
+  void end_all(base::Duration grace, base::TimePoint deadline);
 
   int children() const { return static_cast<int>(children_.size()); }
 

@@ -212,7 +212,7 @@ def test_a_head_that_is_stopped_is_no_matter_of_firewalls(cluster):
             what, next_step = cluster.rayo(*words, code=3).error
             assert what.endswith("control.sock: no answer in time") and "`rayo stop` ends it" in next_step, (words, what, next_step)
         stopped = cluster.rayo("stop", "--grace", "500ms", code=0)
-        assert "no answer in time" in stopped.err and "head did not end within 500 ms and was killed" in stopped.err, repr(stopped)
+        assert "no answer in time" in stopped.err and "head did not end within 3.5 s and was killed" in stopped.err, repr(stopped)
     finally:
         try:
             os.kill(head, signal.SIGCONT)

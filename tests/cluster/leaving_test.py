@@ -50,3 +50,30 @@ def test_what_only_a_node_can_run_that_cannot_start_workers_waits_and_says_so(ho
     assert "cannot write" in why, why
     home.wait_for(lambda: "Counter waits: worker_start: cannot write" in program.error_text(), "its driver is told")
     assert program.end() == 0
+
+
+@pytest.mark.parametrize("grace, flushed", [("20s", 2), ("200ms", 0)])
+def test_actors_get_the_grace_of_a_stop_to_end_in_good_order(home, nodes, tmp_path, grace, flushed):
+    folder = tmp_path / "flushed"
+    folder.mkdir()
+    program = Program(home, "cluster_ends", "flush", folder, home.head["node"], nodes)
+    try:
+        program.line_that("ready", 60)
+        home.rayo("stop", "--grace", grace, code=0)
+        assert [file.read_text() for file in folder.iterdir()] == ["all of it"] * flushed
+    finally:
+        program.process.kill()
+
+
+def test_a_node_that_has_no_head_here_gets_the_grace_too(home, nodes, tmp_path):
+    """As on another machine than the head's: nobody but `rayo stop` tells it."""
+    folder = tmp_path / "flushed"
+    folder.mkdir()
+    program = Program(home, "cluster_ends", "flush", folder, nodes)
+    try:
+        program.line_that("ready", 60)
+        os.kill(int((Path(home.head["session_dir"]) / "head" / "keeper.pid").read_text().split()[0]), signal.SIGKILL)
+        home.rayo("stop", "--grace", "20s")
+        assert [file.read_text() for file in folder.iterdir()] == ["all of it"]
+    finally:
+        program.process.kill()

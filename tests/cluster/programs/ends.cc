@@ -1,14 +1,17 @@
-// Drivers that fork, and drivers that hold all that one can hold when they are killed, for tests/cluster/deaths_test.py.
+// Drivers that fork, drivers whose actors take time to end, and drivers that hold all that one can hold when they are killed, for tests/cluster/deaths_test.py.
 //
 //   cluster_ends busy [fork] NODE...   actors, tasks and objects on the nodes, made and dropped until it is killed; with
 //                                      fork a child lives on (it says "child PID")
 //   cluster_ends fork NODE...          a child that tries to use Rayo and ends; another one that lives on (it says "child
 //                                      PID"); then the parent calls, says "good" and waits for a line on stdin
+//   cluster_ends flush FOLDER NODE...  an actor on each node that takes a second to end, and then leaves a file in FOLDER; it
+//                                      says "ready" and waits for a line on stdin
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <fcntl.h>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <sys/wait.h>
@@ -28,6 +31,19 @@ constexpr int64_t kLarge = 300'000;
 struct Counter {
   int64_t value = 0;
   int64_t add(int64_t n) { return value += n; }
+};
+
+class Flusher {
+ public:
+  explicit Flusher(std::string folder) : folder_(std::move(folder)) {}
+  ~Flusher() {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::ofstream(folder_ + "/" + std::to_string(::getpid())) << "all of it";
+  }
+  bool there() const { return true; }
+
+ private:
+  std::string folder_;
 };
 
 int64_t length(const std::string& text) { return static_cast<int64_t>(text.size()); }
@@ -118,15 +134,27 @@ int fork_and_go_on(const Nodes& nodes) {
   return descriptors_stay_after_shutdown() ? 0 : 1;
 }
 
+int flush_at_the_end(const std::string& folder, const Nodes& nodes) {
+  std::vector<rayo::ActorHandle<Flusher>> actors;
+  for (const rayo::NodeId& node : nodes) actors.push_back(rayo::spawn<Flusher>({.node = node}, folder));
+  for (auto& actor : actors) actor.call<&Flusher::there>().get();
+  say("ready");
+  std::string word;
+  std::getline(std::cin, word);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   rayo::init(argc, argv);
   const std::string what = argc > 1 ? argv[1] : "";
   const bool forks = argc > 2 && std::string(argv[2]) == "fork";
+  const bool flushes = what == "flush" && argc > 3;
   Nodes nodes;
-  for (int i = forks ? 3 : 2; i < argc; ++i) nodes.push_back(rayo::NodeId::from_hex(argv[i]).value());
+  for (int i = forks || flushes ? 3 : 2; i < argc; ++i) nodes.push_back(rayo::NodeId::from_hex(argv[i]).value());
   if (what == "fork" && !nodes.empty()) return fork_and_go_on(nodes);
+  if (flushes) return flush_at_the_end(argv[2], nodes);
   if (what != "busy" || nodes.empty()) {
     std::fprintf(stderr, "usage: see the first lines of ends.cc\n");
     return 2;

@@ -45,7 +45,7 @@ TEST(WorkerStarter, WhatEndsWhileItsProgramIsOnTheWayIsNotStarted) {
       EXPECT_EQ(why->failure.text(), "its job has ended");
       EXPECT_FALSE(why->of_node) << "it would be asked of every node";
       EXPECT_EQ(starter.children(), 0);
-      starter.end_all(loop.deadline(10s));
+      starter.end_all(100ms, loop.deadline(10s));
     }
     std::filesystem::remove_all(folder);
   });
