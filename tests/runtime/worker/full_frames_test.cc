@@ -1,4 +1,6 @@
 // If these fail: a call, a result or an item with more refs than a frame names never arrives, and neither does what is behind it.
+#include <rayo/stream.h>
+
 #include "tests/runtime/worker/process_fixture.h"
 
 namespace rayo::worker {

@@ -288,7 +288,7 @@ TEST_F(ProcessTest, AReplySentBeforeTheDeathCounts) { EXPECT_EQ(get(call(spawn(0
 TEST_F(ProcessTest, KillEndsAnActor) {
   const ActorId counter = spawn(0);
   get(call(counter, 2, 1));
-  g_backend->kill_actor(counter);
+  g_backend->kill_actor(counter, {});
   const Read read = get(call(counter, 2, 1));
   ASSERT_TRUE(read.error && read.error->death) << (read.error ? read.error->text : "no error");
   EXPECT_EQ(read.error->death->kind, DeathKind::kKilled);
