@@ -371,7 +371,10 @@ def get_actor(name, namespace=None):
 
 def kill(actor, *, no_restart=True):
     """Ends an actor now, for good: running and waiting calls raise ActorDiedError. With `no_restart=False` this life alone ends: what
-    is left of max_restarts applies, and calls that have not begun wait for the next one."""
+    is left of max_restarts applies, and calls that have not begun wait for the next one.
+
+        ray.kill(ray.get_actor("hits"))
+    """
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"kill takes an ActorHandle, not {type(actor).__name__}")
     _native.kill_actor(actor._actor, bool(no_restart))

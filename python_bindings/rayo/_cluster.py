@@ -16,11 +16,10 @@ class ClientContext:
     """What init() answers: `address_info` ({"address" and "gcs_address" of the head, "node_ip_address", "node_id",
     "cluster"}), and a context manager that shuts down at its end. `dashboard_url` is "": there is none."""
 
-    dashboard_url = ""
-    python_version = sys.version.split()[0]
-
     def __init__(self, address_info):
         self.address_info = address_info
+        self.dashboard_url = ""
+        self.python_version = sys.version.split()[0]
 
     def disconnect(self):
         """shutdown()."""

@@ -33,7 +33,7 @@ def set_up():
     """What init(runtime_env=) named, and the modules beside the script; called once, before any code of the user."""
     wanted = json.loads(os.environ.get("RAYO_PYTHON_PACKAGES", "[]"))
     script = os.environ.get("RAYO_PYTHON_SCRIPT")
-    is_elsewhere = script is not None and not os.path.exists(script)
+    is_elsewhere = bool(script) and not os.path.exists(script)
     if not wanted and not is_elsewhere:
         return
     from rayo import _beside, _packages

@@ -147,11 +147,11 @@ def test_a_node_without_rayo_is_named_with_its_interpreter(script):
         import os
         import sys
         import rayo as ray
-        from rayo import _cluster
+        from rayo import _environment
 
         os.environ["PYTHONPATH"] = ""
-        os.environ["RAYO_BIN"] = os.path.join(_cluster._HERE, "bin")
-        _cluster._HERE = "/nowhere/rayo"                # where the driver says that rayo lies: not so on the node
+        os.environ["RAYO_BIN"] = os.path.join(_environment.HERE, "bin")
+        _environment.HERE = "/nowhere/rayo"                # where the driver says that rayo lies: not so on the node
         ray.init(num_cpus=1)
         try:
             ray.get(ray.remote(lambda: 1).remote(), timeout=30)

@@ -298,7 +298,8 @@ def test_another_python_on_a_node_is_named_with_both_versions(script):
         import rayo as ray
         from rayo import _cluster
 
-        _cluster._VERSION = "3.7"
+        variables = _cluster.worker_variables
+        _cluster.worker_variables = lambda *given: {**variables(*given), "RAYO_PYTHON_VERSION": "3.7"}
         ray.init(num_cpus=1)
         try:
             ray.get(ray.remote(lambda: 1).remote(), timeout=30)
@@ -342,8 +343,6 @@ def test_working_dir_and_py_modules_travel(script, tmp_path):
     assert code == 0 and out.startswith("beside 6 1 2 3 True True\nFalse\nruntime_env names"), out + err
 
 
-@pytest.mark.parametrize("read", ["ray.get(fails.remote())", "ray.get([fails.remote()], timeout=30)", "asyncio.run(awaits(fails.remote()))",
-                                  "asyncio.run(awaits(ready(fails.remote())))", "fails.remote().future().result()"])
 def test_an_argument_may_be_of_a_class_of_the_working_dir_and_excludes_stay(script):
     code, out, err = script("""
         import os
@@ -380,6 +379,8 @@ def test_an_argument_may_be_of_a_class_of_the_working_dir_and_excludes_stay(scri
     assert (code, out) == (0, "[(3, ['boxes.py', 'src'], ['numbers.csv']), 3]\n"), err
 
 
+@pytest.mark.parametrize("read", ["ray.get(fails.remote())", "ray.get([fails.remote()], timeout=30)", "asyncio.run(awaits(fails.remote()))",
+                                  "asyncio.run(awaits(ready(fails.remote())))", "fails.remote().future().result()"])
 def test_an_uncaught_error_shows_the_users_frames_of_both_sides_and_none_of_ours(script, read):
     code, out, err = script("""
         import asyncio
