@@ -3,9 +3,9 @@
 //
 // How a value is written: with pwrite as a rule, since a first write through a mapping of 4 KiB pages costs each process
 // microseconds a page (measured: 0.25 against 4.3 GB/s). Into huge pages that are there already, through a mapping for as
-// long as the write: it costs nothing there, while pwrite takes 1.6 times as long as memcpy and one writer at a time. Nobody
-// keeps a mapping for writing, so that what is sealed stays as it is; and none is made where pages are still to be found,
-// as the lack of one ends a process there and is an error of pwrite.
+// long as the write: it costs nothing there, while pwrite takes 1.6 times as long as memcpy and one writer at a time. Two
+// threads write the largest so. Nobody keeps a mapping for writing, so that what is sealed stays as it is; and none is made
+// where pages are still to be found, as the lack of one ends a process there and is an error of pwrite.
 //
 //   auto arena = Arena::create(4ll << 30);            // raylet
 //   auto view = ArenaView::open(std::move(fd), size);  // worker

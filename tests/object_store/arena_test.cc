@@ -22,20 +22,21 @@ TEST(Arena, WhatOneViewWritesAnotherReads) {
   EXPECT_TRUE(std::equal(seen.begin(), seen.end(), value.begin(), value.end()));
 }
 
-// Large values go by another way into pages that are there already, and by the first again where those are small.
+// Large values go by another way into pages that are there already (the largest by two threads), and by the first again where
+// those are small.
 TEST(Arena, ALargeValueOverAnEarlierOneIsWhole) {
-  auto arena = Arena::create(32 << 20);
+  auto arena = Arena::create(64 << 20);
   ASSERT_TRUE(arena.ok()) << arena.status();
   base::Fd small(memfd_create("small-pages", MFD_CLOEXEC));
-  ASSERT_EQ(ftruncate(small.get(), 32 << 20), 0);
+  ASSERT_EQ(ftruncate(small.get(), 64 << 20), 0);
   for (const int fd : {arena->fd(), small.get()}) {
-    auto writer = ArenaView::open(base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), 32 << 20);
-    auto reader = ArenaView::open(base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), 32 << 20);
+    auto writer = ArenaView::open(base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), 64 << 20);
+    auto reader = ArenaView::open(base::Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), 64 << 20);
     ASSERT_TRUE(writer.ok() && reader.ok());
-    const std::vector<std::byte> around(30 << 20, std::byte{0x7f});
+    const std::vector<std::byte> around(62 << 20, std::byte{0x7f});
     ASSERT_TRUE(writer->write(0, around).ok());
     for (const int64_t offset : {int64_t{0}, int64_t{64 * 1001}, int64_t{(2 << 20) - 64}, int64_t{10 << 20}}) {
-      std::vector<std::byte> value(13'000'001);
+      std::vector<std::byte> value(offset == 64 * 1001 ? 40'000'001 : 13'000'001);
       for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<std::byte>(i * 31 + static_cast<size_t>(offset));
       ASSERT_TRUE(writer->write(offset, value).ok());
       auto seen = reader->read(offset, static_cast<int64_t>(value.size()));
