@@ -68,7 +68,8 @@ void ask_nodes(const std::vector<base::NodeFiles>& nodes, base::Duration grace) 
 void end_and_note(const std::vector<DaemonProcesses>& daemons, base::Duration within, Terminal& terminal) {
   const std::vector<std::string> killed = end_daemons(daemons, within);
   if (killed.empty()) return;
-  terminal.note(cat(base::join(killed, ", "), " did not end within ", base::format_duration(within), " and was killed"));
+  terminal.note(
+      cat(base::join(killed, ", "), " did not end within ", base::format_duration(within), " and was killed"));
 }
 
 // A start that is still at it takes back what it has begun.

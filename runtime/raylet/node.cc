@@ -33,10 +33,10 @@ constexpr base::Duration kFindJobLimit = 5s;
 constexpr base::Duration kPlaceLimit = 24h;  // the head answers when it has placed one, or never will
 constexpr base::Duration kAttachLimit = 10s;
 constexpr base::Duration kSweepLinks = 10s;
-constexpr base::Duration kListLimit = 5s;  // for NVML's answer: a driver without persistence starts each GPU anew
+constexpr base::Duration kListLimit = 5s;      // for NVML's answer: a driver without persistence starts each GPU anew
 constexpr base::Duration kShortGrace = 100ms;  // of processes where nobody says how much they get: a signal
 constexpr base::Duration kLongGrace = 1h;
-constexpr base::Duration kEndLimit = 3s;   // for every process of the tree to be reaped; the keeper ends what is left
+constexpr base::Duration kEndLimit = 3s;  // for every process of the tree to be reaped; the keeper ends what is left
 
 int64_t arena_bytes(const base::RayletSettings& settings, const NodeOffer& offer) {
   if (settings.object_store_bytes >= 0) return settings.object_store_bytes;

@@ -25,7 +25,8 @@ using rayo::base::Status;
 namespace base = rayo::base;
 namespace raylet = rayo::raylet;
 
-constexpr unsigned kEndSeconds = 5;  // on top of what its processes may take: then the kernel ends a raylet that was told to stop
+constexpr unsigned kEndSeconds =
+    5;  // on top of what its processes may take: then the kernel ends a raylet that was told to stop
 
 struct Outcome {
   Status status;
