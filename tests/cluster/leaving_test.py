@@ -46,7 +46,7 @@ def test_what_only_a_node_can_run_that_cannot_start_workers_waits_and_says_so(ho
     break_workers(home.second["node_dir"])
     program = Program(home, "cluster_leaving", "bound", nodes)
     program.line_that("ready", 60)
-    why = home.wait_for(lambda: (said := home.rayo("why", "bound", code=0).out) and "worker_start" in said and said, "why names the cause")
+    why = home.wait_for(lambda: (said := home.rayo("why", "bound").out) and "worker_start" in said and said, "why names the cause")
     assert "cannot write" in why, why
     home.wait_for(lambda: "Counter waits: worker_start: cannot write" in program.error_text(), "its driver is told")
     assert program.end() == 0

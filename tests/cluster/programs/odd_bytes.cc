@@ -77,7 +77,8 @@ void crash() {
   try {
     rayo::spawn<Crasher>().call<&Crasher::crash>().get();
   } catch (const rayo::ActorDied& error) {
-    say("last line: ", error.death() ? error.death()->last_log_lines.back() : "none");
+    const rayo::DeathRecord* death = error.death();
+    say("last line: ", death && !death->last_log_lines.empty() ? death->last_log_lines.back() : "none");
   }
   auto first = rayo::spawn<Holder>(), second = rayo::spawn<Holder>();
   say("passed: ", std::to_string(first.call<&Holder::pass>(second).get()));
