@@ -220,6 +220,8 @@ def test_a_killed_zygote_costs_nobody_an_actor(home, nodes):
                          "a zygote stands ready")
     for pid in made:  # its spare workers too: the next one must be made anew
         os.kill(pid, signal.SIGKILL)
+    # One that is handed out while it dies takes its actor along.
+    home.wait_for(lambda: {one["pid"] for one in workers() if one["state"] == "dead"} >= set(made), "their ends are known")
     program.tell("go")
     assert [program.line(20) for _ in range(3)] == ["0", "1", "2"]
     program.process.terminate()
