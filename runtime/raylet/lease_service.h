@@ -1,6 +1,6 @@
 // Leases of workers for tasks: what local processes ask for is granted here where it fits, else the head
-// places it, asked once at a time for each wish; what other nodes' processes ask for comes as the head's Grant. Also gives back what ends hold,
-// and lends CPUs of those who wait.
+// places it, asked once at a time for each wish; what other nodes' processes ask for comes as the head's Grant.
+// Also gives back what ends hold, and lends CPUs of those who wait.
 //
 // Loop thread only; handlers of frames do not wait.
 #pragma once
@@ -116,8 +116,7 @@ class LeaseService {
   };
   std::unordered_map<LeaseId, TakingBack> taking_back_;
   struct Asking {
-    bool under_way =
-        false;  // also where its wish has been served here meanwhile, and where there is another one by now
+    bool under_way = false;  // also where its wish was served here meanwhile, and where there is another one by now
     base::TaskGroup fiber;
   };
   std::map<WishKey, std::unique_ptr<Asking>> asking_;  // the head
