@@ -498,6 +498,13 @@ def test_nodes_are_told_in_rays_words(ray):
     assert node["NodeManagerAddress"] and ":" not in node["NodeManagerAddress"] and node["NodeName"]
 
 
+def test_the_version_is_that_of_the_program(ray):
+    from rayo import _program
+
+    told = subprocess.run([_program.path(), "version"], capture_output=True, text=True, timeout=20)
+    assert told.stdout == f"rayo {ray.__version__}\n"
+
+
 def test_placement_groups_are_refused_in_words(ray):
     from rayo.util.placement_group import placement_group_table
     from rayo.util.scheduling_strategies import PlacementGroupSchedulingStrategy
