@@ -31,6 +31,8 @@ def load(key):
 
 def set_up():
     """What init(runtime_env=) named, and the modules beside the script; called once, before any code of the user."""
+    for name in ("RAYO_WORKER", "RAYO_WORKER_ZYGOTE"):  # gone from the environment, not from what Python has read of it
+        os.environ.pop(name, None)
     wanted = json.loads(os.environ.get("RAYO_PYTHON_PACKAGES", "[]"))
     script = os.environ.get("RAYO_PYTHON_SCRIPT")
     is_elsewhere = bool(script) and not os.path.exists(script)
