@@ -40,7 +40,9 @@ base::Status stop_cluster(Core& core, base::Duration grace,
     leave->set_grace_ms(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
   }
   core.line.submit(std::move(out));
-  while (!waiting.empty() && core.state.now() < deadline && base::sleep_for(kLook)) {
+  bool ending = false;  // another stop was quicker: what this one still waits for is no news of the nodes
+  while (!waiting.empty() && core.state.now() < deadline) {
+    if (ending = !base::sleep_for(kLook); ending) break;
     for (auto at = waiting.begin(); at != waiting.end();) {
       // A raylet that leaves ends its processes first, and then says Leave. A stream that ended says nothing.
       if (core.state.nodes.find(at->first) || lost(core.state.nodes, at->first)) {
@@ -55,7 +57,10 @@ base::Status stop_cluster(Core& core, base::Duration grace,
   }
   proto::StopProgress last;
   last.set_last(true);
-  last.set_text(waiting.empty() ? "all nodes have left" : cat(waiting.size(), " of the nodes did not answer"));
+  if (ending) waiting.clear();
+  last.set_text(ending            ? "the head ends already, as another stop has asked"
+                : waiting.empty() ? "all nodes have left"
+                                  : cat(waiting.size(), " of the nodes did not answer"));
   for (const auto& [id, text] : waiting) last.add_unreachable(text);
   return tell(last);
 }

@@ -156,6 +156,15 @@ def test_stop_takes_a_second_and_start_less(home):
     assert started.seconds < 10 and stopped.seconds < 10
 
 
+def test_of_several_stops_at_once_none_says_that_nodes_were_lost(home):
+    for _ in range(3):
+        home.start_node(home.start_head()["address"])
+        stops = [home.popen("stop") for _ in range(3)]
+        ends = [(*stop.communicate(timeout=60), stop.returncode) for stop in stops]
+        assert all(code in (0, 3) and "could not be told" not in err for _, err, code in ends) and 0 in [code for *_, code in ends], ends
+        home.check_nothing_left()
+
+
 def test_stop_ends_a_cluster_whose_runtime_directory_is_gone(cluster):
     cluster.start_node(cluster.address)
     shutil.rmtree(cluster.root / "run")
