@@ -21,6 +21,9 @@ int check_what(const std::string& what, Terminal& terminal) {
   return terminal.fail(cat("cannot list '", what, "': there is no such thing"), kEach, kWrongUse);
 }
 
+// The head knows the rest itself.
+bool asks_the_nodes(std::string_view what) { return what == "workers" || what == "tasks" || what == "objects"; }
+
 }  // namespace
 
 int list_command(const Arguments& arguments, Terminal& terminal) {
@@ -48,9 +51,10 @@ int list_command(const Arguments& arguments, Terminal& terminal) {
   for (const std::string& node : reply->unreachable())
     terminal.note(cat("the node ", node, " does not answer: what it has is not shown"));
   if (json) {
-    terminal.out() << base::as_utf8(
-                          boost::json::serialize(boost::json::object{{"schema", 1}, {what, std::move(*items)}}))
-                   << "\n";
+    boost::json::object document{{"schema", 1}, {what, std::move(*items)}};
+    if (asks_the_nodes(what))
+      document["unreachable_nodes"] = boost::json::array(reply->unreachable().begin(), reply->unreachable().end());
+    terminal.out() << base::as_utf8(boost::json::serialize(document)) << "\n";
   } else {
     terminal.out() << base::as_utf8(list_text(what, *items));
   }

@@ -74,8 +74,9 @@ base::Status unavailable(const std::string& text, const CallTexts& texts) {
   }
   if (texts.reached)
     return failed(StatusCode::kUnavailable, cat("the connection to ", texts.place, " broke during ", texts.method));
-  return failed(StatusCode::kUnavailable, cat("cannot talk to ", texts.place, ": it closed the connection"),
-                "it may not know this machine's certificate, or be shutting down; its log tells");
+  return failed(StatusCode::kUnavailable,
+                cat("cannot talk to ", texts.place, ": the connection ended before it had said anything"),
+                "it may hang, be shutting down, or not know this machine's certificate; its log tells");
 }
 
 std::string_view method_name(const std::string& path) {
