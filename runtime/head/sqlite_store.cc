@@ -94,7 +94,10 @@ base::Status SqliteStore::error(int code, const std::string& what) {
   auto status = code_of(code);
   // SQLite's own text of a file that cannot be opened does not say why.
   const int cause = (code & 0xff) == SQLITE_CANTOPEN && db_ ? sqlite3_system_errno(db_) : 0;
-  if (cause != 0) return base::failed_errno(cause, cat(what, " (", file_.string(), ")"), next_step(status));
+  if (cause != 0) {
+    const base::Status said = base::failed_errno(cause, cat(what, " (", file_.string(), ")"), next_step(status));
+    return base::failed(status, base::message(said), base::next_step(said));
+  }
   return base::failed(status, cat(what, " (", file_.string(), "): ", db_ ? sqlite3_errmsg(db_) : sqlite3_errstr(code)),
                       next_step(status));
 }

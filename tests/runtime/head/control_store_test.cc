@@ -151,6 +151,7 @@ TEST(SqliteStore, WhatIsNoDatabaseIsNamed) {
   EXPECT_EQ(SqliteStore::open(dir.path / "control.db").status().code(), absl::StatusCode::kDataLoss);
   auto nowhere = SqliteStore::open(dir.path / "no" / "control.db").status();
   EXPECT_EQ(nowhere.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(base::message(nowhere).find("No such file or directory"), std::string_view::npos) << nowhere;
 }
 
 }  // namespace
