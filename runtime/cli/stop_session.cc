@@ -1,5 +1,8 @@
 #include "runtime/cli/stop_session.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "runtime/base/loop/loop.h"
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
@@ -80,7 +83,12 @@ void end_start(const base::Session& session, base::Duration grace, Terminal& ter
 
 std::vector<DaemonProcesses> daemons_to_end(const base::Session& session, Terminal& terminal) {
   std::vector<DaemonProcesses> daemons = lost_daemons(session), known = live_daemons(session);
-  if (!daemons.empty()) {
+  // One that has just ended its work has removed its pid file alone.
+  const auto removed = [&session](const DaemonProcesses& one) {
+    std::error_code error;
+    return !std::filesystem::exists(session.dir / one.what / "settings.json", error);
+  };
+  if (std::any_of(daemons.begin(), daemons.end(), removed)) {
     const bool head = daemons.back().what == "head";
     terminal.note(cat("files below ", session.dir.string(),
                       " were removed while the cluster ran: its processes were found by their command lines",

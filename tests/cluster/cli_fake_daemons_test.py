@@ -258,3 +258,14 @@ def test_stop_ends_a_cluster_whose_files_were_removed_under_it(fakes, removed):
     stopped = home.rayo("stop", code=0)
     assert "Cluster 'fakes' is stopped" in stopped.out and "were removed while the cluster ran" in stopped.err, repr(stopped)
     home.check_nothing_left()
+
+
+def test_a_daemon_that_is_about_to_end_is_not_said_to_have_lost_its_files(fakes):
+    """Its pid files are gone a moment before it is."""
+    home = fakes()
+    start(home, code=0)
+    for name in ("raylet.pid", "keeper.pid"):
+        next((home.root / "run").glob(f"*/node-1/{name}")).unlink()
+    stopped = home.rayo("stop", code=0)
+    assert "were removed" not in stopped.err, repr(stopped)
+    home.check_nothing_left()
