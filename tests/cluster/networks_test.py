@@ -5,6 +5,7 @@ The machines are network namespaces (machines.py).
 import fcntl
 import os
 import select
+import subprocess
 import termios
 
 import pytest
@@ -40,7 +41,8 @@ def test_without_a_token_a_join_asks_for_it_on_the_terminal(two_machines):
     head, other = two_machines
     started, token = start_and_token(head)
     master, slave = os.openpty()
-    joining = other.popen("start", "--address", started["address"], "--num-cpus", "1", stdin=slave, preexec_fn=lambda: on_terminal(slave))
+    joining = subprocess.Popen(other.inside(BIN / "rayo", "start", "--address", started["address"], "--num-cpus", "1"), env=other.env, stdin=slave,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: on_terminal(slave))
     os.close(slave)
     asked = read_until(master, b": ")
     assert b"Token of the cluster at " + started["address"].encode() in asked, asked
