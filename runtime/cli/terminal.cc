@@ -58,11 +58,11 @@ int Terminal::fail(std::string_view what, std::string_view next_step, ExitCode c
 std::string Terminal::ask_secret(std::string_view question) {
   base::Fd tty(isatty(STDIN_FILENO) ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1);
   if (!tty) return {};
-  std::string prompt = base::cat(question, ": ");
-  if (write(tty.get(), prompt.data(), prompt.size()) < 0) return {};
+  const std::string prompt = base::cat(question, ": ");
   std::string secret;
   {
-    NoEcho quiet(tty.get());
+    NoEcho quiet(tty.get());  // before it asks: what is typed until then is thrown away
+    if (write(tty.get(), prompt.data(), prompt.size()) < 0) return {};
     char c = 0;
     while (secret.size() < 4096 && read(tty.get(), &c, 1) == 1 && c != '\n') secret.push_back(c);
   }
