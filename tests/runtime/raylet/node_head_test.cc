@@ -296,12 +296,12 @@ proto::NodeDown to_grant(const proto::Id& job, const ProcessId& requester, const
 // It is the emptiest of all, and failed whatever the head sent there: tasks of drivers on healthy nodes, actors for good.
 TEST_F(NodeTest, ANodeThatCannotStartWorkersSendsWorkBack) {
   run([this] {
-    connect_driver();
-    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
-    ASSERT_TRUE(job);
     const base::Path workers = settings_.node_dir / "workers";  // where their output goes
     std::filesystem::remove_all(workers);
     ASSERT_TRUE(base::write_private_file(workers, "").ok());
+    connect_driver();
+    auto job = head_->await([](const proto::NodeUp& up) { return up.has_job(); });
+    ASSERT_TRUE(job);
     head_->send(to_start({4, 4}, 1, job->job().job(), 10'000));
     auto told = head_->await([](const proto::NodeUp& up) { return up.has_actor(); });
     ASSERT_TRUE(told);
