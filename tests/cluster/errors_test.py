@@ -5,6 +5,7 @@ Each row of the table in docs/errors.md is a test; the function of its id brings
 import ctypes
 import http.server
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -138,6 +139,12 @@ def other_machine(home):
     """As such a kernel's name says it: what uname answers a 32-bit process."""
     linux32 = 8  # sys/personality.h
     return home.rayo("start", "--head", "--local", preexec_fn=lambda: ctypes.CDLL(None).personality(linux32))
+
+
+def limited(limit, value, *flags):
+    """Each limit is of the command and of the daemons that it starts."""
+    return lambda home: home.rayo("start", "--head", "--local", "--port", "0", "--http-port", "0", "--node-port", "0", *flags,
+                                  preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
 
 
 def home_in_the_way(home):
@@ -281,6 +288,9 @@ INPUTS = {
     "unknown_setting": with_config('[nodes]\nsuspekt_after = "2s"\n'),
     "bad_setting": with_config("[nodes]\nsuspect_after = 2\n"),
     "missing_config": lambda home: head("--config", home.root / "none.toml")(home),
+    "few_files": limited(resource.RLIMIT_NOFILE, 20),
+    "small_address_space": limited(resource.RLIMIT_AS, 2 << 30, "--object-store-memory", "3GiB"),
+    "files_may_not_grow": limited(resource.RLIMIT_FSIZE, 0),
     "home_in_the_way": home_in_the_way,
     "directory_of_others": directory_of_others,
     "other_machine": other_machine,
