@@ -311,6 +311,8 @@ void WorkerStarter::end(ProcessId process, const EndReason& reason, base::Durati
   auto found = children_.find(process);
   if (found == children_.end()) return;
   Child& child = found->second;
+  // The pool stops what it is told of: the patience of who has told it holds.
+  if (child.asked.kind != proto::DEATH_UNSPECIFIED && child.asked.text == reason.text) return;
   if (child.asked.kind == proto::DEATH_UNSPECIFIED) child.asked = reason;
   if (grace > 0ms) {
     proto::ToWorker message;

@@ -545,7 +545,7 @@ def test_an_actor_cleans_up_at_its_end(ray, tmp_path, end):
                 file.write(f"{what} ")
 
         def __ray_shutdown__(self):
-            time.sleep(0.5)
+            time.sleep(1)
             self.note("shutdown")
 
         def leave(self):
