@@ -61,8 +61,8 @@ class Home:
         self.programs = []
 
     def popen(self, *args, env=None, **more):
-        return subprocess.Popen([str(self.program), *map(str, args)], env={**self.env, **(env or {})}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **more)
+        more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
+        return subprocess.Popen([str(self.program), *map(str, args)], env={**self.env, **(env or {})}, text=True, **more)
 
     def rayo(self, *args, code=None, env=None, timeout=60, **more):
         """Runs a command; `code`: the exit code that it must have."""
