@@ -41,7 +41,8 @@ proto::Registered NodeEvents::attach(const proto::Register& registering, Outcome
     state_.nodes.bury(id, why);
     settle_death(id, old, why, out);
   }
-  if (arrival == NodeTable::Arrival::kSameLife) state_.actors.lost_sight_of(id);  // until its StillHere, which follows
+  // It comes again, perhaps from the dead: its StillHere follows.
+  if (rpc::from_proto<ClusterId>(registering.cluster())) state_.actors.lost_sight_of(id);
   state_.nodes.put(registering, state_.now());
   ActorChanges changes;
   state_.actors.reconcile(id, {registering.actors().begin(), registering.actors().end()}, state_.now_us(), changes);

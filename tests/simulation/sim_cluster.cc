@@ -237,6 +237,11 @@ void SimCluster::attach(SimNode& node) {
   Outcome out;
   placer_.node_died(node.id());
   auto reply = events_.attach(node.register_message(), out);
+  if (node.joined()) {
+    out_of_sight_.insert(node.id());
+  } else {
+    out_of_sight_.erase(node.id());  // a new life holds nothing but what it tells
+  }
   if (!reply.has_failure()) {
     node.attached();
   } else {

@@ -20,7 +20,7 @@ void SimNode::crash() {
 
 void SimNode::start_again() {
   up_ = true;
-  partitioned_ = false;
+  partitioned_ = joined_ = false;
   ++incarnation_;
 }
 
@@ -52,12 +52,13 @@ proto::Register SimNode::register_message() const {
     rpc::lease_figures_to_proto(device, said);
   }
   out.set_incarnation(incarnation_);
+  if (joined_) rpc::to_proto(ClusterId{1, 1}, out.mutable_cluster());
   for (const auto& [id, running] : running_) *out.add_actors() = info_of(id, running);
   return out;
 }
 
 void SimNode::attached() {
-  connected_ = true;
+  connected_ = joined_ = true;
   for (JobId job : jobs_) begin_job(job);
   tell_still_here();
 }

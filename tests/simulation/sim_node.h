@@ -50,6 +50,7 @@ class SimNode {
   bool up() const { return up_; }
   bool reachable() const { return up_ && !partitioned_; }
   bool connected() const { return connected_; }
+  bool joined() const { return joined_; }
   const std::map<ActorId, Running>& running() const { return running_; }
   const scheduler::NodeLedger& ledger() const { return ledger_; }
   const std::map<LeaseId, ProcessId>& granted() const { return granted_; }
@@ -71,6 +72,7 @@ class SimNode {
   scheduler::NodeLedger ledger_;
   uint64_t incarnation_ = 1;
   bool up_ = true, partitioned_ = false, connected_ = false, changed_ = false;
+  bool joined_ = false;  // in this life
   uint64_t applied_ = 0;
   uint64_t leases_made_ = 0;
   std::map<ActorId, Running> running_;

@@ -1,6 +1,7 @@
 // What a node names when it has opened its stream again: what had been written into the one that broke may be lost.
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "runtime/head/actor_requests.h"
 #include "runtime/head/node_events.h"
@@ -19,6 +20,7 @@ struct StillHere : ::testing::Test {
   NodeEvents nodes{state, placer};
   ActorRequests actors{state, placer};
   Outcome out;
+  std::set<uint64_t> joined;
 
   static NodeId id(uint64_t n) { return {n, n}; }
 
@@ -26,6 +28,7 @@ struct StillHere : ::testing::Test {
     proto::Register registering;
     rpc::to_proto(id(n), registering.mutable_node()->mutable_node());
     registering.set_incarnation(1);
+    if (!joined.insert(n).second) rpc::to_proto(ClusterId{5, 5}, registering.mutable_cluster());
     nodes.attach(registering, out);
   }
   // On node 1.
@@ -121,6 +124,26 @@ TEST_F(StillHere, AHandleThatWasTakenOutOfSightKeepsItsActor) {
   EXPECT_NE(state_of(actor), proto::DEAD) << "node 2 has not told what it holds";
   attach(2);
   EXPECT_NE(state_of(actor), proto::DEAD) << "nor has it now";
+  still_here(2, {}, {actor});
+  EXPECT_NE(state_of(actor), proto::DEAD);
+  nodes.message(id(2), dropped, out);
+  EXPECT_EQ(state_of(actor), proto::DEAD);
+}
+
+// A machine whose cable was cut is dead to the head, and comes back with the handles that it has.
+TEST_F(StillHere, ANodeThatIsBackFromTheDeadIsAwaitedToo) {
+  attach(1);
+  attach(2);
+  begin(kJob);
+  const ActorId actor = create("shared");
+  proto::NodeUp leave;
+  leave.mutable_leave();
+  nodes.message(id(2), leave, out);  // as good as lost
+  attach(2);
+  proto::NodeUp dropped;
+  rpc::to_proto(actor, dropped.mutable_actor_handles()->add_dropped());
+  nodes.message(id(1), dropped, out);
+  EXPECT_NE(state_of(actor), proto::DEAD) << "node 2 has not told what it holds";
   still_here(2, {}, {actor});
   EXPECT_NE(state_of(actor), proto::DEAD);
   nodes.message(id(2), dropped, out);
