@@ -91,8 +91,8 @@ void start(const InitOptions& options, const std::vector<std::string>& arguments
     internal::backend();  // throws where this is a child of fork()
     refuse_init();
   }
-  base::
-      hold_standard_descriptors();  // of a program with closed output: what it prints must not go into a socket of ours
+  // Of a program with closed output: what it prints must not go into a socket of ours.
+  base::hold_standard_descriptors();
   std::unique_ptr<Session> session;
   if (options.in_process)
     session = std::make_unique<InProcessSession>(options);

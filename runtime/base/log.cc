@@ -44,8 +44,8 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
     since_looked_ = 0;
     struct stat found {};
     if (::fstat(STDERR_FILENO, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size <= most_bytes_) return;
-    const Fd file(
-        ::open("/proc/self/fd/2", O_RDWR | O_APPEND | O_CLOEXEC));  // the descriptor itself is for writing alone
+    // The descriptor itself is for writing alone.
+    const Fd file(::open("/proc/self/fd/2", O_RDWR | O_APPEND | O_CLOEXEC));
     if (!file) return;
     const off_t from = found.st_size - most_bytes_ / 4;
     std::string kept(static_cast<size_t>(found.st_size - from), '\0');
