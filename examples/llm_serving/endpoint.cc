@@ -103,7 +103,9 @@ void Endpoint::take(const EndpointOrder& order) {
   if (order.kind == EndpointOrder::Kind::kStop) stop_here();
   if (order.kind == EndpointOrder::Kind::kScale) scale(order);
   if (order.kind == EndpointOrder::Kind::kRemove) {
-    if (Served* served = find(order)) {
+    Served* const served = find(order);
+    const bool others = served != nullptr && order.added != 0 && served->order != 0 && served->order != order.added;
+    if (served != nullptr && !others) {
       leave(*served);
       removing_ = true;
     }

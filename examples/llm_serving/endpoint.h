@@ -62,7 +62,7 @@ class Endpoint {
   };
   struct Served {
     ModelSpec spec;
-    uint64_t order = 0;
+    uint64_t order = 0;                      // 0: of an endpoint before this one
     std::unique_ptr<Deployment> deployment;  // null while the files are looked at
     std::shared_ptr<gateway::Model> model;
     double fetched = 0;  // of its files, while they are not here

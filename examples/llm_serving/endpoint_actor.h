@@ -34,6 +34,7 @@ struct EndpointOrder {
   Kind kind = Kind::kStop;
   uint64_t number = 0;    // given by the actor
   ModelSpec model = {};   // of kAdd
+  uint64_t added = 0;     // of kRemove, where not 0: what that order added, and no other's model of the name
   std::string name = {};  // of kRemove, kScale; empty: the only one
   int32_t replicas = 0;   // of kScale; 0: one for each node
 };

@@ -90,7 +90,7 @@ class Serving {
   void give_up() {
     if (local_ != nullptr) return;  // it ends with this process
     EndpointOrder order = {.kind = EndpointOrder::Kind::kStop};
-    if (joined_) order = {.kind = EndpointOrder::Kind::kRemove, .name = spec_.name};
+    if (joined_) order = {.kind = EndpointOrder::Kind::kRemove, .added = order_, .name = spec_.name};
     endpoint_.ask(order);
   }
 
@@ -106,6 +106,7 @@ class Serving {
       done_ = failed("cannot serve " + spec_.name + ": " + failure->what, failure->next);
       return;
     }
+    if (!endpoint_.done(order_)) return;  // a model of this name that is told of may be another command's
     const json::object* model = model_of(*report, spec_.name);
     if (model == nullptr) {
       if (announced_ || interrupted_) done_ = Ending{};  // it was taken off

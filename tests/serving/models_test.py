@@ -79,8 +79,11 @@ def test_status_and_scale_name_the_model(two):
 ])
 def test_what_cannot_be_added_is_told(two, flags, words):
     first, _ = two
-    what, next_step = first.home.rayo("serve", str(MODEL), *flags, "--port", first.port, code=1).error
+    refused = first.home.rayo("serve", str(MODEL), *flags, "--port", first.port, code=1)
+    what, next_step = refused.error
     assert words in what and next_step
+    assert refused.out == "", "it says that it answers"
+    assert say(first, "smollm2").usage.completion_tokens
 
 
 def test_a_model_that_does_not_load_hurts_no_other(two, tmp_path):
