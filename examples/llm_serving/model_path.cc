@@ -55,6 +55,8 @@ Result<std::string> find_model(const std::string& model) {
   for (const std::string& part : models_under(folder)) {  // a model of parts by its name, as clients see it
     if (part.find(kFirstPart) != std::string::npos && model_name_of(part) == model) return part;
   }
+  if (fs::is_directory(model, error))
+    return Problem{model + " is a folder", "the path of a .gguf file in it; of several parts the first"};
   return Problem{"there is no file " + model + ", and none of that name in " + folder.string(),
                  "a path to a .gguf file, a name in " + folder.string() + ", or pip:NAME"};
 }

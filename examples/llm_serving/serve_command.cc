@@ -217,9 +217,10 @@ Ending serve(const ServeOptions& options) {
     LocalEndpoint local(endpoint);
     return Serving(options, *spec, EndpointClient(local.port(), local.mailbox()), &local, false).run();
   } catch (const boost::system::system_error& error) {
+    const bool elsewhere = error.code() == boost::system::errc::address_not_available;
     return failed(
         "cannot listen on " + options.host + ":" + std::to_string(options.port) + ": " + error.code().message(),
-        "--port N, or --port 0 for any free one");
+        elsewhere ? "--host with an address of this machine, or 0.0.0.0" : "--port N, or --port 0 for any free one");
   }
 }
 

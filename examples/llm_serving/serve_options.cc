@@ -89,7 +89,8 @@ std::optional<UsageError> read_words(ServeOptions& options, const std::vector<st
   using Verb = ServeOptions::Verb;
   static const std::map<std::string, Verb> kVerbs = {
       {"status", Verb::kStatus}, {"stop", Verb::kStop}, {"scale", Verb::kScale}};
-  if (words.empty()) return wrong("which model?", "rayo serve MODEL   (a .gguf file, a name in models/, or pip:NAME)");
+  if (words.empty() || words[0].empty())
+    return wrong("which model?", "rayo serve MODEL   (a .gguf file, a name in models/, or pip:NAME)");
   size_t taken = 1;
   if (const auto verb = kVerbs.find(words[0]); verb != kVerbs.end()) {
     options.verb = verb->second;

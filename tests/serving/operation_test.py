@@ -43,7 +43,10 @@ def test_status_scale_and_stop_lose_no_request():
 
 @pytest.mark.parametrize("arguments, code, words", [
     ([], 2, "which model?"),
+    ([""], 2, "which model?"),
     (["/nowhere.gguf"], 1, "there is no file /nowhere.gguf"),
+    (["/usr"], 1, "/usr is a folder"),
+    ([str(MODEL), "--host", "192.0.2.1", "--no-auth", "--port", "0"], 1, "cannot listen on 192.0.2.1:0"),
     (["pip:no_such_package_here"], 1, "python3 has no package no_such_package_here"),
     ([str(MODEL), "--host", "0.0.0.0"], 2, "needs keys"),
     ([str(MODEL), "--tensor-parallel-size", "2"], 2, "later version"),
