@@ -146,6 +146,16 @@ TEST_F(HttpConnectionTest, SilentConnectionsGiveWay) {
   wait_for([this] { return server_->connections() == 0; }, "silent connections are closed");
 }
 
+TEST_F(HttpConnectionTest, AClientThatReadsNothingIsGivenUpBeforeItsAnswerIsWhole) {
+  start({}, {}, 16384, milliseconds(0));
+  replicas(1);
+  Client client(server_->port(), 4096);
+  client.send(post("/v1/completions", R"({"model":"m","prompt":"a","max_tokens":4000,"stream":true})"));
+  wait_for([this] { return engines_->submitted == 1; }, "it is with an engine");
+  wait_for([this] { return !engines_->working(); }, "its engine has ended it");
+  EXPECT_EQ(engines_->cancelled, 1u) << "800 KiB were written to nobody";
+}
+
 TEST_F(HttpConnectionTest, AClientThatReadsNothingIsGivenUp) {
   start({}, {}, 16384, milliseconds(0));
   replicas(1);

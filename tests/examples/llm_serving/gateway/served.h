@@ -27,7 +27,10 @@ struct Answer {
 // A client that says bytes and reads bytes.
 class Client {
  public:
-  explicit Client(uint16_t port) : socket_(io_) {
+  // `reads_ahead`: bytes that its system takes before it asks for them; 0: as usual.
+  explicit Client(uint16_t port, int reads_ahead = 0) : socket_(io_) {
+    socket_.open(boost::asio::ip::tcp::v4());
+    if (reads_ahead > 0) socket_.set_option(boost::asio::socket_base::receive_buffer_size(reads_ahead));
     socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
     const timeval patience{.tv_sec = 20, .tv_usec = 0};
     setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
