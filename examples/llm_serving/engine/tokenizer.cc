@@ -90,10 +90,11 @@ std::vector<Token> Tokenizer::encode(std::string_view text, Special special, boo
 // costs a fraction of all of a text that may be as long as a request.
 Tokenizer::Bounded Tokenizer::encode_up_to(std::string_view text, Special special, int64_t most) const {
   constexpr size_t kBytes = 8;
-  const auto surely = static_cast<int64_t>(text.size() / longest_);
-  if (surely > most) return {.at_least = surely};
+  constexpr size_t kCounted = 256 << 10;  // read whole in any case, in a third of a second: its number is told exactly
   const size_t enough = kBytes * static_cast<size_t>(std::max<int64_t>(1, most));
-  if (text.size() > enough) {
+  if (text.size() > std::max(enough, kCounted)) {
+    const auto surely = static_cast<int64_t>(text.size() / longest_);
+    if (surely > most) return {.at_least = surely};
     const auto some = static_cast<int64_t>(encode(beginning_of(text, enough), special).size());
     if (some > most + most / 8) return {.at_least = some};  // a word that was cut changes a few at its end
   }

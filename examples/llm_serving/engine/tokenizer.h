@@ -35,7 +35,7 @@ class Tokenizer {
 
   // With `begin`, the token that begins a text comes first where the model wants one, and is not doubled.
   std::vector<Token> encode(std::string_view text, Special special, bool begin = true) const;
-  // The same of a text with no more than `most` tokens. Of most others it reads only a beginning: then there are no tokens, and
+  // The same of a text with no more than `most` tokens. Of most that are much longer it reads only a beginning: then there are no tokens, and
   // `at_least` says how many it has.
   struct Bounded {
     std::vector<Token> tokens = {};

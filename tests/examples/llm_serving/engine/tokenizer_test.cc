@@ -61,7 +61,7 @@ TEST(Tokenizer, ATextWithTooManyTokensIsNotReadToItsEnd) {
     EXPECT_GT(bounded.at_least, 2048) << word;
     EXPECT_TRUE(bounded.tokens.empty());
     // What it says is true, of a text that is long enough to be cut.
-    const std::string chapter = repeated(word, 100'000);
+    const std::string chapter = repeated(word, 300'000);
     const auto all = static_cast<int64_t>(tokenizer.encode(chapter, Special::kPlain).size());
     EXPECT_LE(tokenizer.encode_up_to(chapter, Special::kPlain, 1024).at_least, all) << word;
   }
@@ -70,7 +70,7 @@ TEST(Tokenizer, ATextWithTooManyTokensIsNotReadToItsEnd) {
 TEST(Tokenizer, ATextThatFitsIsReadWhole) {
   const Tokenizer& tokenizer = test_tokenizer();
   // Many bytes a token, and few; with as many tokens as there may be.
-  for (const std::string& text : {std::string(), repeated("                                ", 8000),
+  for (const std::string& text : {std::string(), repeated("                                ", 300'000),
                                   repeated("word ", 8000), repeated("\xF0\x9F\xA6\xA9", 8000)}) {
     const std::vector<Token> tokens = tokenizer.encode(text, Special::kPlain);
     const Tokenizer::Bounded bounded =
