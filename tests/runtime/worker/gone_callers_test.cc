@@ -72,8 +72,13 @@ TEST_F(GoneCallersTest, WhatIsAnsweredToACallerThatHasDiedIsLetGoOf) {
   EXPECT_TRUE(soon([this] { return raylet_.held() == 0; }));
 }
 
-// Whoever has it lets go of it, and the actor that made it rests.
-TEST_F(GoneCallersTest, WhatWasTakenIsLetGoOfWithoutAnotherCall) {
+// Nothing else makes the actor look round: it looks for links without use some time in an hour.
+class RestingActorTest : public ProcessTest {
+ protected:
+  RestingActorTest() : ProcessTest(std::chrono::hours(1)) {}
+};
+
+TEST_F(RestingActorTest, WhatWasTakenIsLetGoOfWithoutAnotherCall) {
   const ActorId giver = spawn(0);
   const ObjectHandle answer = call(giver, kGiveRef);
   ASSERT_FALSE(get(answer).error);
