@@ -40,9 +40,9 @@ enum class FrameKind : uint8_t {
 enum FrameFlags : uint16_t {
   kFlagUrgent = 1,  // served while the receiver's user code runs
   kFlagFailure = 2,
-  kFlagInArena = 4,  // the value was sealed in the callee's node's arena under the caller's object id
-  kFlagRefs = 8,  // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId). In a reply "of
-                  // them arguments" reads: refs of the call that the callee still holds; the rest are inside the value
+  kFlagInArena = 4,   // the value was sealed in the callee's node's arena under the caller's object id
+  kFlagRefs = 8,      // a refs section: u32 count, u32 of them arguments, then count x 24 bytes (ObjectId); those that
+                      // are no arguments are inside values
   kFlagActors = 32,   // an actors section: u32 count, u32 zero, then count x 16 bytes
   kFlagMore = 64,     // of a piece: another follows; of a reply: the call goes on, and another without it says its end
   kFlagValues = 128,  // a values section: u32 count, u32 zero, then count x (u32 index of the argument ref, u32 length,
