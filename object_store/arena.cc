@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "runtime/base/check.h"
+#include "runtime/base/signals_blocked.h"
 #include "runtime/base/text.h"
 #include "runtime/base/units.h"
 
@@ -73,16 +73,12 @@ bool may_use_two_cores() {
 // A thread that no signal of the user's meets; not joinable where the machine has none left.
 template <class Work>
 std::thread try_thread(Work work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread;
+  const base::SignalsBlocked blocked;
   try {
-    thread = std::thread(work);
+    return std::thread(work);
   } catch (const std::system_error&) {
+    return {};
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 // One core moves about half of what memory takes, so a second one, where this process may use it, has a half of what takes
