@@ -36,6 +36,7 @@ class NodeTest : public testing::Test {
       head_->close();
       head_.reset();
     });
+    std::filesystem::remove_all(folder_);  // holds this program as a package
   }
 
   void start_node() {
