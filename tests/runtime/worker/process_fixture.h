@@ -77,8 +77,8 @@ class ProcessTest : public testing::Test {
     return g_backend->call(actor, {.function = function, .arguments = arguments, .inner_actors = more});
   }
   // What the other side of a socket learns by itself.
-  static bool soon(const std::function<bool()>& holds) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  static bool soon(const std::function<bool()>& holds, std::chrono::seconds limit = std::chrono::seconds(10)) {
+    const auto until = std::chrono::steady_clock::now() + limit;
     while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     return holds();
   }
